@@ -67,7 +67,7 @@ def line(name: str, of: Line) -> list[NodeProto]:
     ]
 
 
-def model(case: Case) -> ModelProto:
+def model(case: Case, size: str | int = "s") -> ModelProto:
     """A loop that halves its state and adds the sum of a part in each round."""
     value = helper.make_tensor_value_info
     body = helper.make_graph(
@@ -114,7 +114,7 @@ def model(case: Case) -> ModelProto:
         nodes,
         "rounds",
         [
-            value("x", TensorProto.FLOAT, ["b", "s", 3]),
+            value("x", TensorProto.FLOAT, ["b", size, 3]),
             value("h0", TensorProto.FLOAT, ["b", 3]),
         ],
         [value(name, TensorProto.FLOAT, None) for name in ("last", "all")],
@@ -150,6 +150,13 @@ def test_parts_at_the_number_of_the_round_are_compiled(name: str) -> None:
         if size >= COMPILED[name].less:  # of smaller ones the quotient is rounded up
             check(COMPILED[name], session, batch, size)
     assert len(session._compiled) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 12])
+@pytest.mark.parametrize("name", COMPILED)
+def test_parts_of_known_extents(name: str, size: int) -> None:
+    session = InferenceSession(model(COMPILED[name], size).SerializeToString(), threads=1)
+    check(COMPILED[name], session, 2, size)
 
 
 LINES = st.builds(Line, st.integers(-2, 3), st.integers(-9, 9), st.booleans())

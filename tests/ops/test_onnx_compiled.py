@@ -227,6 +227,17 @@ def test_sequences_of_which_data_decide_stay_on_the_host() -> None:
         run(model(nodes_of(outside), TENSORS), TENSORS)
 
 
+def test_a_tensor_of_nothing_is_split_into_no_slices() -> None:
+    text = "s = SplitToSequence <axis = 0> (e)\nl = SequenceInsert (s, a, k)\ny = SequenceAt (l, k)"
+    feeds = {"e": np.zeros((0, 2), np.float32), "a": TENSORS["a"], "k": np.array(0)}
+    (got,) = run(
+        model(nodes_of(text), feeds),
+        feeds,
+        host=("SplitToSequence", "SequenceInsert", "SequenceAt"),
+    )
+    np.testing.assert_array_equal(got, TENSORS["a"])
+
+
 def test_a_loop_whose_rounds_an_input_says() -> None:
     """The first number of rows has a program of its own; the host serves others."""
     text = """z, y = Loop (n, , x)

@@ -75,7 +75,7 @@ def batch(
 
     `around` are the sizes that loops around give, and for each how many numbers it is one of.
     """
-    if scan.condition or not (scan.index or scan.backwards):
+    if scan.condition or scan.count == 0 or not (scan.index or scan.backwards):
         return None
     try:
         return _Batch(scan, strict, around).run()

@@ -71,7 +71,7 @@ def split(node: Node, x: Array, parts: Array | None = None) -> Sequence:
     axis = node.integer("axis", 0)
     extent = x.shape[axis]
     if parts is None or (not parts.ndim and parts == 1):
-        pieces = np.split(x, extent, axis)
+        pieces = np.split(x, extent, axis) if extent else []
         return pieces if node.integer("keepdims", 1) else [np.squeeze(p, axis) for p in pieces]
     if parts.ndim:
         if parts.ndim > 1 or parts.min(initial=0) < 0 or parts.sum() != extent:
