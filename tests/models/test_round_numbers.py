@@ -78,7 +78,7 @@ def model(case: Case, size: str | int = "s") -> ModelProto:
             helper.make_node("ReduceSum", ["part", "one"], ["sum"], keepdims=0),
             helper.make_node("Mul", ["h", "half"], ["less"]),
             helper.make_node("Add", ["less", "sum"], ["new"]),
-            helper.make_node("Identity", ["yes"], ["on"]),
+            helper.make_node("Cast", ["yes"], ["on"], to=TensorProto.BOOL),
         ],
         "each",
         [

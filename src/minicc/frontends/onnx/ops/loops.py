@@ -308,8 +308,8 @@ def _goes_on(importer: Importing, body: Body) -> bool:
     inner = body.graph
     makers = {name: node for node in inner.nodes for name in node.outputs}
     name = inner.outputs[0]
-    while name in makers and makers[name].op == "Identity":
-        name = makers[name].inputs[0]
+    while name in makers and makers[name].op in ("Identity", "Cast"):
+        name = makers[name].inputs[0]  # what is cast is true where it is not 0
     if name == body.inputs[1]:
         return True
     made = makers.get(name)
