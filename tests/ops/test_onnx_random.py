@@ -114,6 +114,35 @@ def test_draws_have_the_probabilities_that_are_given() -> None:
     np.testing.assert_allclose(np.bincount(y[0], minlength=4) / 3000, x[0] / 2, atol=0.03)
 
 
+def test_draws_without_a_seed_have_the_probabilities_that_are_given() -> None:
+    shares = np.array([[0.1, 0.9, 0.0, 1.0], [0.0, 0.5, 0.5, 0.0]], np.float32)
+    set_seed(1)
+    text = "y = Multinomial <sample_size = 4000> (x)"
+    with np.errstate(divide="ignore"):
+        logits = np.log(shares) + np.float32(5)
+    for dims in ("m,n", "2,4"):
+        made = model(text, f"float[{dims}] x", "int32[p,q] y")
+        session = InferenceSession(made.SerializeToString(), threads=1)
+        (y,) = session.run(None, {"x": logits})
+        for row, share in zip(y, shares, strict=True):
+            found = np.bincount(row, minlength=4) / 4000
+            np.testing.assert_allclose(found, share / share.sum(), atol=0.03)
+            assert not found[share == 0].any()
+    for op, mean, spread in (("RandomNormalLike", 0, 1), ("RandomUniformLike", 0.5, 12**-0.5)):
+        session = InferenceSession(
+            model(f"y = {op} (x)", "float[a,b] x").SerializeToString(), threads=1
+        )
+        (y,) = session.run(None, {"x": np.zeros((100, 400), np.float32)})
+        np.testing.assert_allclose([y.mean(), y.std()], [mean, spread], atol=0.02)
+    kept = "r = Constant <value = float {0.2}> () t = Constant <value = bool {1}> () "
+    session = InferenceSession(
+        model(f"{kept} y = Dropout (x, r, t)", "float[a,b] x").SerializeToString(), threads=1
+    )
+    (y,) = session.run(None, {"x": np.ones((100, 400), np.float32)})
+    assert set(np.unique(y)) == {0, np.float32(1.25)}
+    assert abs((y == 0).mean() - 0.2) < 0.02
+
+
 def encoded(mode: str, kind: str) -> Array:
     pixels = np.random.default_rng(1).integers(0, 256, (5, 7, 3)).astype(np.uint8)
     file = io.BytesIO()

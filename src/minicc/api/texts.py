@@ -22,7 +22,7 @@ from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, walk
 from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.program import ends
-from minicc.ir.text.extents import is_symbol
+from minicc.ir.text.extents import symbol_of
 from minicc.later import Later
 from minicc.options import Options
 from minicc.runtime.saved import Facts
@@ -55,7 +55,7 @@ class Text(NamedTuple):
 def _require_sizes(main: Function) -> None:
     """UserError MC0104 where inputs don't say a size: the ops around a part of a model did."""
     extents = [n for a in ends(main)[0] for n in a.type.shape]
-    told = {name for n in extents if is_symbol(n) for name in affine.symbols(n)}
+    told = {name for n in extents if symbol_of(n) for name in affine.symbols(n)}
     bound = {name for op in walk(main.body) for name in graph.bound_by(op)}
     left = sorted({*main.attrs.get("sizes", ())} - told - bound)
     if left:

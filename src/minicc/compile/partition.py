@@ -19,7 +19,7 @@ from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.mapped import changes, own
 from minicc.ir.program import ends
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
-from minicc.ir.text.extents import is_symbol
+from minicc.ir.text.extents import symbol_of
 from minicc.ir.types import OPAQUE
 from minicc.passes.graph.expand import expands
 from minicc.passes.graph.fold_constants import fold_constants
@@ -208,7 +208,7 @@ def _asking(function: Function, parts: Sequence[Part]) -> Iterator[Native]:
 
 def _named_by(inputs: Sequence[Value]) -> set[str]:
     """The sizes that are extents of inputs."""
-    return {s for v in inputs for n in v.type.shape if is_symbol(n) for s in affine.sizes(n)}
+    return {s for v in inputs for n in v.type.shape if symbol_of(n) for s in affine.sizes(n)}
 
 
 def _demands(function: Function, known: set[str]) -> tuple[tuple[Dim, Dim], ...]:

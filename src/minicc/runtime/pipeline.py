@@ -94,7 +94,7 @@ class Pipeline:
         for step, dead in zip(self._steps, self._dead, strict=True):
             given = [known[v] for v in step.inputs]
             if step.native:
-                given = [np.require(a, requirements=["C", "A"]) for a in given]
+                given = [a if _is_dense(a) else np.array(a, order="C") for a in given]
             known.update(zip(step.outputs, step.run(given, sizes), strict=True))
             for value in dead:
                 del known[value]
@@ -108,6 +108,12 @@ def _taken(values: list[Any]) -> tuple[Any, int]:
 
 
 _ALONE = _taken([np.empty(1)])[1]  # references to what nobody else holds
+
+
+def _is_dense(array: Array) -> bool:
+    """Whether machine code can read an array where it lies."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
 
 
 def _is_whole(value: Any) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.core import Loc, Op, RunRegion, Value
-from minicc.ir.text.extents import is_symbol, number_of
+from minicc.ir.text.extents import number_of, symbol_of
 from minicc.ir.types import OPAQUE, TensorType, is_free
 
 Definition = Callable[["Host", Sequence[Any]], Sequence[Any]]
@@ -94,8 +94,8 @@ def bind_values(
         for extent, n in zip(type.shape, found.shape, strict=True) if fits else ():
             if isinstance(extent, int):
                 fits = fits and extent == n
-            elif is_symbol(extent):
-                fits = fits and sizes.setdefault(next(iter(symbols(extent))), n) == n
+            elif name := symbol_of(extent):
+                fits = fits and sizes.setdefault(name, n) == n
             else:
                 others.append((extent, n))
         if not fits or any(number_of(a, sizes) != n for a, n in others):

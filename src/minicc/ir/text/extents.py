@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,10 +47,12 @@ def dim_of(text: object) -> Dim:
     return found
 
 
-def is_symbol(extent: Dim) -> bool:
-    """Whether an extent is a symbol alone, for which a shape says the number."""
+@lru_cache(1 << 12)
+def symbol_of(extent: Dim) -> str:
+    """The symbol that an extent is alone, for which a shape says the number; "" for others."""
     names = () if isinstance(extent, int) else extent.symbols()
-    return len(names) == 1 and extent == affine.symbol(next(iter(names)))
+    name = next(iter(names)) if len(names) == 1 else ""
+    return name if name and extent == affine.symbol(name) else ""
 
 
 def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) -> dict[str, int]:
@@ -57,8 +60,8 @@ def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) 
     binding: dict[str, int] = {}
     for shape, numbers in zip(shapes, found, strict=True):
         for extent, n in zip(shape, numbers, strict=True):
-            if not isinstance(extent, int) and is_symbol(extent):
-                binding[next(iter(extent.symbols()))] = n
+            if not isinstance(extent, int) and (name := symbol_of(extent)):
+                binding[name] = n
     return binding
 
 

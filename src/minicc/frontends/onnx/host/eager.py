@@ -68,6 +68,10 @@ class _Node:
         self.model = Model({"": own, name.rpartition(".")[0]: domain}, [self.node], [], outputs, {})
         self.regions: OrderedDict[tuple[Any, ...], Region | None] = OrderedDict()
         self.draws = op.draws
+        hosted = name in HOST and (name not in OPERATORS or name in WHERE or gives_texts(self.node))
+        tensors = all(v.type.dtype is not OPAQUE for v in op.operands) and not self.texts
+        # whether the host's own function takes the operands, which are tensors, as they are
+        self.of_tensors = hosted and tensors and op.places == tuple(range(len(op.places)))
 
     def evaluated(self, arrays: dict[str, Array]) -> Sequence[Any]:
         """What the importer makes of the node, evaluated; kept for other data of large operands."""
@@ -142,6 +146,8 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
     if found is None:
         found = _nodes[op] = _Node(op)
     node = found.node
+    if found.of_tensors:
+        return run_host(node, list(args))
     given: dict[int, Any] = {**found.texts, **dict(zip(op.places, args, strict=True))}
     arrays = [v for v in given.values() if isinstance(v, np.ndarray | np.generic)]
     numbers = sum(from_numpy(v.dtype) is not None for v in arrays) == len(given)

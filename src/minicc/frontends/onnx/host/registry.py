@@ -59,7 +59,8 @@ _DRAWING = frozenset(
 
 
 @cache
-def _seeds() -> np.random.RandomState:
+def generator() -> np.random.RandomState:
+    """What draws numbers for nodes that have no seed; several threads may use it at once."""
     # importing numpy.random takes longer than importing a small model
     return np.random.RandomState()
 
@@ -71,12 +72,12 @@ def draws_anew(node: Node) -> bool:
 
 def fresh_seed() -> int:
     """A seed for one run of a node that has none."""
-    return int(_seeds().randint(1 << 32, dtype=np.uint64))
+    return int(generator().randint(1 << 32, dtype=np.uint64))
 
 
 def set_seed(seed: int) -> None:
-    """Begin the seeds of nodes that have none anew, so that runs that follow can be repeated."""
-    _seeds().seed(seed % (1 << 32))
+    """Begin anew what draws for nodes without a seed, so that runs that follow can be repeated."""
+    generator().seed(seed % (1 << 32))
 
 
 def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:

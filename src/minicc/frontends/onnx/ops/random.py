@@ -1,8 +1,8 @@
 """Random numbers: with a seed they are drawn at import and become constants.
 
 ONNX names no generator; the numbers are those of its reference evaluator, the Mersenne Twister of
-`numpy.random.RandomState`, whose streams NumPy keeps as they are. A node without a seed runs on the
-host, with another seed in each run (`host.fresh_seed`).
+`numpy.random.RandomState`, whose streams NumPy keeps as they are. What a node without a seed draws,
+the host draws anew in each run (`host.random`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,49 @@ from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Value
-from minicc.ir.types import BOOL, F64
+from minicc.ir.types import BOOL, F64, I64, TensorType
 from minicc.library.extremes import place_of_extreme
 
+_DRAWS = 1  # the opset in which the operators that draw are as they still are
 
-def _state(ctx: Context, node: Node) -> np.random.RandomState:
-    """The generator of a node; the host runs it where it has no seed.
+
+def _state(ctx: Context, node: Node) -> np.random.RandomState | None:
+    """The generator of a node; None where it has no seed.
 
     MC0221 for a seed that starts no generator.
     """
     given = node.attributes.get("seed")
     if given is None:
-        raise ctx.drawn_anew()
+        return None
     # Dropout's is an integer, the others' a float
     seed = node.integer("seed", 0) if isinstance(given, int) else node.number("seed", 0.0)
     if not 0 <= seed < 2**32:
         raise ctx.unsupported(f"its seed is {seed:g}", "take one from 0 to 2**32 - 1")
     return np.random.RandomState(int(seed))
+
+
+def _uniform(ctx: Context, node: Node, like: Value) -> Value:
+    """Numbers from 0 up to 1, as many as a tensor has; the host draws them where there is no seed.
+
+    MC0223 where the host may run nothing.
+    """
+    state = _state(ctx, node)
+    if state is not None:
+        return ctx.constant(state.random_sample(_extents(ctx, like.type.shape)))
+    if not ctx.hosting:
+        raise ctx.drawn_anew()
+    ctx.use([like])
+    op = graph.Host(
+        (like,),
+        operator="onnx.RandomUniformLike",
+        places=(0,),
+        types=(TensorType(F64, like.type.shape),),
+        options=(("dtype", element_number(F64)),),
+        versions=(_DRAWS, _DRAWS),
+        draws=True,
+        loc=ctx.builder.loc,
+    )
+    return ctx.builder.add(op).results[0]
 
 
 def _extents(ctx: Context, shape: Sequence[Dim]) -> tuple[int, ...]:
@@ -64,8 +90,7 @@ def _trained(
     ctx: Context, node: Node, x: Value, ratio: Value, training: Value
 ) -> tuple[Value, ...]:
     """What is kept, scaled up for what is not, and which that is; all of it out of training."""
-    state = _state(ctx, node)
-    drawn = ctx.constant(state.random_sample(_extents(ctx, x.type.shape)))
+    drawn = _uniform(ctx, node, x)
     below = ctx.emit(graph.Lt, drawn, ctx.cast(ctx.reshape(ratio, ()), F64))
     dropped = ctx.emit(graph.And, below, ctx.reshape(training, ()))
     share = ctx.cast(ctx.reshape(ratio, ()), x.type.dtype)
@@ -77,17 +102,26 @@ def _trained(
 
 
 def _drawn(ctx: Context, node: Node, shape: Sequence[Dim], element: int, normal: bool) -> Value:
+    """A constant of this shape of what is drawn."""
+    state = _state(ctx, node)
+    if state is None:
+        raise ctx.drawn_anew()
+    return ctx.constant(draw(node, state, _extents(ctx, shape), element, normal))
+
+
+def draw(
+    node: Node, state: np.random.RandomState, shape: Sequence[int], element: int, normal: bool
+) -> Array:
     """Numbers of a shape and an element type, rounded to it before they are scaled and moved."""
     to = element_type(node.integer("dtype", element), "the result", node.name).numpy
-    state = _state(ctx, node)
-    numbers = (state.standard_normal if normal else state.random_sample)(_extents(ctx, shape))
+    numbers = (state.standard_normal if normal else state.random_sample)(tuple(shape))
     if normal:
         scale, least = node.number("scale", 1.0), node.number("mean", 0.0)
     else:
         least = node.number("low", 0.0)
         scale = node.number("high", 1.0) - least
     out: Array = np.asarray(numbers).astype(to) * np.asarray(scale, to) + np.asarray(least, to)
-    return ctx.constant(out)
+    return out
 
 
 def _of_shape(normal: bool) -> Importer:
@@ -112,25 +146,44 @@ def bernoulli(ctx: Context, node: Node, x: Value) -> Value:
     """1 with the probability that an element of `x` is, else 0."""
     number = node.integer("dtype", element_number(x.type.dtype))
     to = element_type(number, "the result", node.name)
-    state = _state(ctx, node)
-    drawn = ctx.constant(state.random_sample(_extents(ctx, x.type.shape)))
+    drawn = _uniform(ctx, node, x)
     return ctx.cast(ctx.emit(graph.Lt, drawn, ctx.cast(x, F64)), to)
 
 
 @operator("Multinomial", attributes="dtype sample_size seed")
 def multinomial(ctx: Context, node: Node, x: Value) -> Value:
-    """Classes by their probabilities, whose logarithms but for a constant are a row of `x` each.
-
-    The greatest of the logarithms, each with a draw from Gumbel's distribution, has that of `x`.
-    """
+    """Classes by their probabilities, whose logarithms but for a constant are a row of `x` each."""
     if x.type.rank != 2:
         raise ctx.refused("Multinomial takes a matrix")
     to = element_type(node.integer("dtype", 6), "the result", node.name)
+    state, count = _state(ctx, node), node.integer("sample_size", 1)
+    logits = ctx.cast(x, F64)
+    if state is None:
+        return ctx.cast(_by_shares(ctx, node, logits, count), to)
+    # the greatest of the logarithms, each with a draw from Gumbel's distribution
     rows, classes = x.type.shape
-    shape = (rows, node.integer("sample_size", 1), classes)
-    noise = ctx.constant(_state(ctx, node).gumbel(size=_extents(ctx, shape)))
-    scores = ctx.emit(graph.Add, ctx.cast(ctx.reshape(x, (rows, 1, classes)), F64), noise)
-    return ctx.cast(ctx.reshape(place_of_extreme(ctx.emit, scores, 2, "max", False), shape[:2]), to)
+    noise = ctx.constant(state.gumbel(size=_extents(ctx, (rows, count, classes))))
+    scores = ctx.emit(graph.Add, ctx.reshape(logits, (rows, 1, classes)), noise)
+    found = place_of_extreme(ctx.emit, scores, 2, "max", False)
+    return ctx.cast(ctx.reshape(found, (rows, count)), to)
+
+
+def _by_shares(ctx: Context, node: Node, logits: Value, count: int) -> Value:
+    """Of each row as many classes, each as often as its share of the sum is large.
+
+    A class is how many of the sums up to a class are no more than what was drawn.
+    """
+    rows, classes = logits.type.shape
+    top = ctx.emit(graph.Reduce, logits, axes=(1,), combine="max", keepdims=True)
+    shares = ctx.emit(graph.Exp, ctx.emit(graph.Sub, logits, top))
+    sums = ctx.emit(graph.Accumulate, shares, axis=1, combine="add")
+    total = ctx.emit(graph.Reduce, shares, axes=(1,), combine="add", keepdims=True)
+    drawn = _uniform(ctx, node, ctx.emit(graph.Broadcast, total, shape=(rows, count)))
+    least = ctx.reshape(ctx.emit(graph.Mul, drawn, total), (rows, count, 1))
+    below = ctx.emit(graph.Le, ctx.reshape(sums, (rows, 1, classes)), least)
+    places = ctx.emit(graph.Reduce, ctx.cast(below, I64), axes=(2,), combine="add", keepdims=False)
+    last = ctx.emit(graph.Sub, ctx.extent(classes, I64), ctx.scalar(1, I64))
+    return ctx.emit(graph.Min, places, last)
 
 
 for _name, _normal, _attributes in (
