@@ -147,7 +147,7 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
         found = _nodes[op] = _Node(op)
     node = found.node
     if found.of_tensors:
-        return run_host(node, list(args))
+        return _padded(op, run_host(node, list(args)))
     given: dict[int, Any] = {**found.texts, **dict(zip(op.places, args, strict=True))}
     arrays = [v for v in given.values() if isinstance(v, np.ndarray | np.generic)]
     numbers = sum(from_numpy(v.dtype) is not None for v in arrays) == len(given)
@@ -165,6 +165,11 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
         kinds = ", ".join(sorted({type(v).__name__ for v in given.values()}))
         text = f"{node.op} of what is no tensor of numbers ({kinds})"
         raise UserError("MC0159", text, where=op.loc)
+    return _padded(op, values)
+
+
+def _padded(op: graph.Host, values: Sequence[Any]) -> tuple[Any, ...]:
+    """As many values as an op gives, of which those of tensors are arrays."""
     values = [*values, *[None] * (len(op.types) - len(values))]
     return tuple(
         v if t.dtype is OPAQUE else np.asarray(v) for v, t in zip(values, op.types, strict=False)
