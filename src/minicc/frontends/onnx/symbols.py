@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from minicc.ir import graph
-from minicc.ir.affine import Dim, maximum, minimum, spell_size, symbol, symbols
+from minicc.ir.affine import Dim, maximum, minimum, size, spell_size, symbols
 from minicc.ir.affine_facts import at_least_within
 from minicc.ir.core import Op
 from minicc.ir.graph.demands import equal_extents, natural_numbers
@@ -17,7 +17,8 @@ class Symbols:
     """Names for extents that data decide, which are entered into `made`; each is given once.
 
     So is the number of a loop's round while its body is imported. `rounds` says how many there are:
-    of loops within one another, of the outer one first.
+    of loops within one another, of the outer one first. `taken` are the names that are given, and
+    those of the model's own dimensions.
     """
 
     def __init__(self) -> None:
@@ -29,13 +30,13 @@ class Symbols:
         """A symbol for an extent of a value."""
         base = re.sub(r"\W", "_", f"{value}_{axis}", flags=re.ASCII)
         base = base if base[:1].isalpha() else f"n{base}"
-        name, tries = spell_size(base), 0
+        name, tries = base, 0
         while name in self.taken:
             tries += 1
-            name = spell_size(f"{base}_{tries}")
+            name = f"{base}_{tries}"
         self.taken.add(name)
-        self.made.add(name)
-        return symbol(name)
+        self.made.add(spell_size(name))
+        return size(name)
 
     @contextmanager
     def in_rounds(self, count: Dim) -> Iterator[Dim]:
@@ -51,7 +52,7 @@ class Symbols:
         finally:
             del self.rounds[name]
             self.made.discard(name)
-            self.taken.discard(name)
+            self.taken.discard(name.removeprefix("$"))
 
     def unsure(self, op: Op) -> Sequence[Dim]:
         """Sizes for which an op may be wrong: those that data decide, or that rounds do."""

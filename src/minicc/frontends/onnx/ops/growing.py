@@ -111,8 +111,8 @@ def _filling(ctx: Context, body: Each, growth: dict[int, _Growth]) -> Each:
         filled = list(made)
         for k, g in growth.items():
             joined = ctx.maker(made[k])
-            grows = isinstance(joined, graph.Concat) and joined.axis == g.axis
-            first, *added = joined.xs if isinstance(joined, graph.Concat) and grows else (None,)
+            along = isinstance(joined, graph.Concat) and joined.axis == g.axis
+            first, *added = joined.operands if joined is not None and along else (None,)
             if first is not views[k]:
                 raise ctx.refused("a state grows in another way than by concatenation")
             new = added[0] if len(added) == 1 else ctx.emit(graph.Concat, tuple(added), axis=g.axis)
