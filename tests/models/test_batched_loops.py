@@ -201,3 +201,50 @@ def test_large_rounds_stay_a_loop() -> None:
     module = minicc.jit(f).lower(np.ones((200, 200)), np.ones(50)).module
     made = lower(module, Options(), stop="simplify-loops")
     assert any(isinstance(op, graph.Scan) for op in walk(made.main.body))
+
+
+def counted(m: Any, e: Any) -> Any:
+    y = np.zeros((e.size - 1, 2))
+    for i in range(e.size - 1):
+        within = (m >= e[i]) & (m < e[i + 1])
+        y[i, 0] = m[within].sum()
+        y[i, 1] = within.sum()
+    return y
+
+
+def farthest(m: Any, e: Any) -> Any:
+    y = np.zeros(e.size)
+    for i in range(e.size):
+        y[i] = np.abs(m - e[i]).max()
+    return y
+
+
+def centred(m: Any, e: Any) -> Any:
+    y = np.zeros(e.size)
+    for i in range(e.size):
+        moved = m * e[i]
+        y[i] = (moved - moved.mean()).max()
+    return y
+
+
+def spread(m: Any, e: Any) -> Any:
+    y = np.zeros(e.size)
+    for i in range(e.size):
+        apart = m * e[i] - (m * e[i]).mean()
+        y[i] = np.abs(apart).max() / (apart * apart).sum()
+    return y
+
+
+@pytest.mark.parametrize("math", ["fast", "strict"])
+@pytest.mark.parametrize("f", [counted, farthest, centred, spread], ids=lambda f: f.__name__)
+def test_rounds_that_keep_reductions_of_a_large_tensor(f: Callable[..., Any], math: str) -> None:
+    m = np.random.default_rng(0).random(300_000)
+    e = np.linspace(0.1, 0.9, 12)
+    module = minicc.jit(f).lower(m, e).module
+    options = Options(math=math)
+    left = walk(lower(module, options, stop="simplify-loops").main.body)
+    assert any(isinstance(op, graph.Scan) for op in left) == (f is spread)
+    merged = walk(lower(module, options, stop="merge").main.body)
+    held = [r.type for op in merged for r in op.results]
+    assert all(np.prod(t.shape) <= m.size for t in held if hasattr(t, "shape"))
+    np.testing.assert_allclose(minicc.jit(f, math=math)(m, e), f(m, e), rtol=1e-9)

@@ -30,8 +30,8 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.graph.shapes import product
 from minicc.ir.types import F32, F64, I64
+from minicc.passes.graph.streams import LARGE, streamed
 
-_LARGE = 1 << 14  # elements of what a round computes, from which a round is worth a loop's
 _MOST = 1 << 22  # elements of what all rounds compute together
 
 
@@ -101,6 +101,7 @@ class _Batch:
             for v in op.operands:
                 self.uses[v].append(op)
         self.yields = Counter(scan.body.yields)
+        self.streamed = streamed(scan, self.uses)
 
     def run(self) -> tuple[list[Op], Sequence[Value]]:
         """The ops and what became of the loop's results."""
@@ -269,7 +270,7 @@ class _Batch:
             affine.typical(affine_facts.at_most(product(v.type.shape), self.around))
             for v in (op.result, made)
         )
-        if each > _LARGE or every > _MOST:
+        if (each > LARGE or every > _MOST) and op not in self.streamed:
             raise _Unbatched
 
     def aligned(self, v: Value, rank: int) -> Value:
@@ -374,7 +375,8 @@ class _Batch:
     def reduce(self, op: graph.Reduce) -> Value:
         """Combined along axes after that of the rounds."""
         axes = tuple(a + 1 for a in op.axes)
-        return self.b.add(op.rebuilt([self.values[op.x]], axes=axes)).result
+        made = self.b.add(op.rebuilt([self.values[op.x]], axes=axes, keepdims=False)).result
+        return self.reshaped(made, (self.count, *op.result.type.shape))
 
     def contract(self, op: graph.Contract) -> Value:
         """A contraction with the rounds as a batch, or as rows of a side."""

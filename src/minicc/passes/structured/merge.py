@@ -29,7 +29,7 @@ from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locatio
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
 from minicc.ir.types import TensorType
-from minicc.passes.structured.merge_around import is_around, points_of, reads_of
+from minicc.passes.structured.merge_around import is_around, is_reduced, points_of, reads_of
 from minicc.passes.structured.merge_gather import blends_rows, turns_rows, visits_indices
 
 _LONGEST = 128  # instructions of a body, about: each merge copies it
@@ -51,7 +51,7 @@ def _merge_function(function: Function) -> Function:
             readers.setdefault(v, []).append(op)
     for v in function.body.yields:
         readers.pop(v, None)
-    around = {v for v in readers if is_around(v, readers)}
+    around = {v for v in readers if is_around(v, readers) or is_reduced(v, readers)}
     made: dict[Value, Generic] = {}
     forward: dict[Value, Value] = {}
     out: list[Op] = []
@@ -448,9 +448,9 @@ def _correspondence(
         names = {n: n for n in shared if n in first.space and n in second.space}
         for v, m in pairs:
             if first.operands.count(v) == 1:
-                theirs = plain_names(first.input_maps[first.operands.index(v)])
-                for a, b in zip(plain_names(m) or (), theirs or (), strict=False):
-                    names.setdefault(a, b)
+                for pair in zip(m, first.input_maps[first.operands.index(v)], strict=True):
+                    for a, b in zip(*[plain_names((e,)) or () for e in pair], strict=False):
+                        names.setdefault(a, b)
     return names or None
 
 

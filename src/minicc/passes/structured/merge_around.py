@@ -9,7 +9,7 @@ from minicc.ir import affine
 from minicc.ir.affine_facts import bends
 from minicc.ir.core import Op, Value
 from minicc.ir.index_maps import Map, names_of
-from minicc.ir.space import Space
+from minicc.ir.space import REDUCTION, Space
 from minicc.ir.structured import Generic
 
 _PLACES = 4  # around a point at which such a tensor is read
@@ -40,6 +40,33 @@ def is_around(value: Value, readers: Readers) -> bool:
         and points * value.type.dtype.bytes > _NEAR
         and all(2 * points_of(op.space) > points for op in ops)
     )
+
+
+def is_reduced(value: Value, readers: Readers) -> bool:
+    """Whether a few reductions alone read a tensor, each once over rows that no near cache holds.
+
+    Elementwise ops may stand between. What is made of it is one pass over what it is made of then.
+    """
+    if not 1 < len(readers[value]) <= _PLACES:
+        return False
+    whole = prod(map(affine.typical, value.type.shape))
+    rows: set[int] = set()
+    for op in readers[value]:
+        last = _reduction_after(op, readers)
+        if last is None or op.operands.count(value) != 1 or points_of(last.space) != whole:
+            return False
+        rows.add(prod(affine.typical(it.extent) for it in last.space.of_kind(REDUCTION)))
+    return len(rows) == 1 and min(rows) * value.type.dtype.bytes > _NEAR
+
+
+def _reduction_after(op: Op, readers: Readers) -> Generic | None:
+    """The reduction in which an op ends through elementwise ops that nothing else reads."""
+    while isinstance(op, Generic) and _is_elementwise(op):
+        following = readers.get(op.results[0], ())
+        if len(following) != 1:
+            return None
+        op = following[0]
+    return op if isinstance(op, Generic) and None not in op.combine else None
 
 
 def _is_elementwise(op: Generic) -> bool:
