@@ -5,7 +5,8 @@
 Legal: the producer has one parallel result, indexed by its plain dimensions. Profitable: nothing
 is computed more often than before, the producer only moves data, or it is short, and what it gives
 is more than the nearer caches hold and read at some places around each point (a stencil of a
-stencil). Applying substitutes the producer's dimensions by what the consumer reads.
+stencil) or by a few reductions. Applying substitutes the producer's dimensions by what the consumer
+reads.
 
 Where a producer's result is not indexed by plain dimensions (grouped channels, a block of results
 at a point), an elementwise consumer goes the other way: its dimensions are substituted by where

@@ -1,4 +1,7 @@
-"""Tensors that elementwise ops read some times around each point, as stencils do."""
+"""Large tensors that are rather computed where they are read, though that is at several places.
+
+Elementwise ops read them around each point, as stencils do, or a few reductions all of them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from minicc.ir.index_maps import Map, names_of
 from minicc.ir.space import REDUCTION, Space
 from minicc.ir.structured import Generic
 
-_PLACES = 4  # around a point at which such a tensor is read
+_PLACES = 4  # around a point, or ops, at which such a tensor is read
 _NEAR = 1 << 17  # bytes that the nearer caches hold beside all else
 
 Readers = Mapping[Value, Sequence[Op]]  # of what no function yields
