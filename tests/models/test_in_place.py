@@ -362,3 +362,24 @@ def test_an_update_in_a_loop_copies_nothing() -> None:
     names = [op.kernel for op in launches(module.main.body)][-8:]
     (kernel,) = [g for g in module.functions if g.name in names]
     assert kernel.attrs["updates"], "LLVM must not take its buffers for apart"
+
+
+@pytest.mark.parametrize("element", [np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, m: np.copyto(x, 5.0, where=m),
+        lambda x, m: np.add.reduce(x, where=m),
+        lambda x, m: np.maximum.reduce(x, where=m, initial=0),
+        lambda x, m: np.sum(x, where=m),
+    ],
+    ids=["copyto", "add.reduce", "maximum.reduce", "sum"],
+)
+def test_a_mask_of_numbers_is_refused_as_numpy_does(f: Any, element: Any) -> None:
+    x, m = np.arange(3.0), np.ones(3, element)
+    with pytest.raises(TypeError, match="Cannot cast array data from") as wanted:
+        f(x.copy(), m)
+    with pytest.raises(TypeError) as raised:
+        minicc.jit(f)(x.copy(), m)
+    assert str(raised.value) == str(wanted.value)
+    minicc.jit(f)(x, m.astype(bool))

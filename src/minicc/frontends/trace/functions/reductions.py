@@ -46,8 +46,19 @@ def widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
     )
 
 
+def require_mask(where: Any) -> None:
+    """NumPy's TypeError where a `where` is an array of other elements than booleans."""
+    dtype = np.dtype(getattr(where, "dtype", bool))
+    if dtype != np.bool_:
+        text = (
+            f"Cannot cast array data from {dtype!r} to dtype('bool') according to the rule 'safe'"
+        )
+        raise TypeError(text)
+
+
 def chosen(recorder: Recorder, value: Value, where: Any, rest: Any) -> Value:
     """The elements where they are wanted, elsewhere another number; the shape stays."""
+    require_mask(where)
     kept = recorder.namespace.where(where, Tracer(recorder, value), rest)
     if kept.shape != value.type.extents or kept.dtype != value.type.dtype.numpy:
         raise ValueError("a mask has more axes than what it chooses from")

@@ -18,6 +18,7 @@ from minicc.frontends.trace.dispatch import (
     is_symbolic,
     value_of,
 )
+from minicc.frontends.trace.functions.reductions import require_mask
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import normal_key, put_at, setitem
 from minicc.frontends.trace.numbers import Number
@@ -76,6 +77,7 @@ def copyto(
     if where is True:
         box[...] = src
     else:
+        require_mask(where)
         box[...] = recorder.namespace.where(
             where, recorder.namespace.asarray(src).astype(box.dtype), box
         )
