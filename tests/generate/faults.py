@@ -210,6 +210,7 @@ FAULTS: tuple[Fault, ...] = (
         _is_wide,
     ),
     Fault(RUNTIME, ("LogSoftmax",), "gives numbers for rows with NaN in float64", seen=has_nan),
+    Fault(RUNTIME, ("LogSoftmax",), "gives numbers for rows with inf in float64", words="nan"),
     Fault(RUNTIME, ("MatMulInteger",), "writes nothing where there is nothing to add up"),
     Fault(
         RUNTIME,

@@ -340,3 +340,20 @@ def test_the_covariance_of_one_variable_is_an_array_and_its_correlation_a_number
     line = np.arange(5.0)
     for f in (lambda x: np.cov(x), lambda x: np.corrcoef(x), lambda x: np.cov(x) + 1):
         assert type(minicc.jit(f)(line)) is type(f(line))
+
+
+@pytest.mark.parametrize("name", ["vecdot", "matvec", "vecmat"])
+@pytest.mark.parametrize("extents", [(5, 1), (1, 5), (5, 3), (5, 5)])
+def test_products_repeat_no_extent_of_what_they_sum(name: str, extents: tuple[int, int]) -> None:
+    n, m = extents
+    x = np.ones((2, n) if name == "matvec" else n)
+    y = np.ones((m, 3) if name == "vecmat" else m)
+    f = getattr(np, name)
+    if n == m:
+        np.testing.assert_array_equal(minicc.jit(lambda x, y: f(x, y))(x, y), f(x, y))
+        return
+    with pytest.raises(ValueError, match="mismatch") as wanted:
+        f(x, y)
+    with pytest.raises(ValueError, match="mismatch") as raised:
+        minicc.jit(lambda x, y: f(x, y))(x, y)
+    assert str(raised.value) == str(wanted.value)

@@ -442,26 +442,6 @@ def multi_dot(recorder: Recorder, arrays: Sequence[Any]) -> Any:
     return dot(a, dot(b, c))
 
 
-@traces("vecdot", "linalg.vecdot")
-def vecdot(recorder: Recorder, x1: Any, x2: Any, *, axis: int = -1) -> Any:
-    """The sums of products along an axis."""
-    np_ = recorder.namespace
-    a, b = (np_.moveaxis(boxed(recorder, v), axis, -1) for v in (x1, x2))
-    return np_.einsum("...i,...i->...", a, b)
-
-
-@traces("matvec")
-def matvec(recorder: Recorder, x1: Any, x2: Any) -> Any:
-    """Matrices times vectors."""
-    return recorder.namespace.einsum("...ij,...j->...i", x1, x2)
-
-
-@traces("vecmat")
-def vecmat(recorder: Recorder, x1: Any, x2: Any) -> Any:
-    """Vectors times matrices."""
-    return recorder.namespace.einsum("...i,...ij->...j", x1, x2)
-
-
 @traces("result_type")
 def result_type(recorder: Recorder, *xs: Any) -> Any:
     """NumPy's promotion, by types alone."""

@@ -14,6 +14,7 @@ from minicc.frontends.trace.functions.reductions import axes_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.views import boxed
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import BOOL, I32
@@ -202,6 +203,39 @@ def einsum(recorder: Recorder, subscripts: str, *operands: Any, optimize: Any = 
         left = [c for c in term if c in out]
         value = recorder.transpose(value, tuple(left.index(c) for c in out))
     return _result(recorder, value, operands)
+
+
+@traces("vecdot", "linalg.vecdot")
+def vecdot(recorder: Recorder, x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """The sums of products along an axis."""
+    np_ = recorder.namespace
+    a, b = (np_.moveaxis(boxed(recorder, v), axis, -1) for v in (x1, x2))
+    _require_core("vecdot", "(n),(n)->()", a.shape[-1:], b.shape[-1:])
+    return np_.einsum("...i,...i->...", a, b)
+
+
+def _require_core(name: str, signature: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """NumPy's ValueError where extents that products are summed along differ, though one is 1."""
+    for n, m in zip(left, right, strict=False):
+        if n != m:
+            where = "Input operand 1 has a mismatch in its core dimension 0, with gufunc signature"
+            raise ValueError(f"{name}: {where} {signature} (size {m} is different from {n})")
+
+
+@traces("matvec")
+def matvec(recorder: Recorder, x1: Any, x2: Any) -> Any:
+    """Matrices times vectors."""
+    a, b = boxed(recorder, x1), boxed(recorder, x2)
+    _require_core("matvec", "(m,n),(n)->(m)", a.shape[-1:], b.shape[-1:])
+    return recorder.namespace.einsum("...ij,...j->...i", x1, x2)
+
+
+@traces("vecmat")
+def vecmat(recorder: Recorder, x1: Any, x2: Any) -> Any:
+    """Vectors times matrices."""
+    a, b = boxed(recorder, x1), boxed(recorder, x2)
+    _require_core("vecmat", "(n),(n,m)->(m)", a.shape[-1:], b.shape[-2:-1])
+    return recorder.namespace.einsum("...i,...ij->...j", x1, x2)
 
 
 def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
