@@ -68,10 +68,10 @@ class _Node:
         self.model = Model({"": own, name.rpartition(".")[0]: domain}, [self.node], [], outputs, {})
         self.regions: OrderedDict[tuple[Any, ...], Region | None] = OrderedDict()
         self.draws = op.draws
-        hosted = name in HOST and (name not in OPERATORS or name in WHERE or gives_texts(self.node))
         tensors = all(v.type.dtype is not OPAQUE for v in op.operands) and not self.texts
+        in_order = op.places == tuple(range(len(op.places)))
         # whether the host's own function takes the operands, which are tensors, as they are
-        self.of_tensors = hosted and tensors and op.places == tuple(range(len(op.places)))
+        self.of_tensors = tensors and in_order and _is_own(self.node, numbers=True)
 
     def evaluated(self, arrays: dict[str, Array]) -> Sequence[Any]:
         """What the importer makes of the node, evaluated; kept for other data of large operands."""
@@ -155,9 +155,7 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
     values: Sequence[Any]
     if node.op in MOVING and not numbers and tensors:
         values = _moved(found, {f"input{k}": np.asarray(v) for k, v in given.items()})
-    elif node.op in HOST and (
-        gives_texts(node) or node.op in WHERE or not (numbers and node.op in OPERATORS)
-    ):
+    elif _is_own(node, numbers):
         values = run_host(node, [given.get(k) for k in range(len(node.inputs))])
     elif numbers:
         values = _evaluated(found, {f"input{k}": np.asarray(v) for k, v in given.items()})
@@ -166,6 +164,12 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
         text = f"{node.op} of what is no tensor of numbers ({kinds})"
         raise UserError("MC0159", text, where=op.loc)
     return _padded(op, values)
+
+
+def _is_own(node: Node, numbers: bool) -> bool:
+    """Whether a node on values that are all tensors of numbers, or not, runs as the table says."""
+    compiled = numbers and node.op in OPERATORS
+    return node.op in HOST and (gives_texts(node) or node.op in WHERE or not compiled)
 
 
 def _padded(op: graph.Host, values: Sequence[Any]) -> tuple[Any, ...]:

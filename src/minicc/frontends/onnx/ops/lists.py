@@ -28,8 +28,7 @@ def with_lists(types: Types, emit: Emit) -> Emit:
     """
 
     def emitted(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
-        lists = {k: v for k, v in enumerate(loop.states) if v.type.dtype is OPAQUE}
-        if not lists:
+        if all(v.type.dtype is not OPAQUE for v in loop.states):
             return emit(ctx, loop, body)
         try:
             return _as_rows(types, emit, ctx, loop, body)

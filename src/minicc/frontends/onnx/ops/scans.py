@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from typing import NamedTuple
 
@@ -64,8 +65,9 @@ def emit_scan(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
     """
     states = [Value(v.type, v.hint) for v in loop.states]
     slices = [Value(TensorType(v.type.dtype, v.type.shape[1:])) for v in loop.scanned]
-    with ctx.apart() as inner, ctx.symbols.in_rounds(loop.rounds) as number:
-        numbers = [ctx.of_dims(np.array(number, object))] if loop.numbered else []
+    entered = ctx.symbols.in_rounds(loop.rounds) if loop.numbered else nullcontext()
+    with ctx.apart() as inner, entered as number:
+        numbers = [] if number is None else [ctx.of_dims(np.array(number, object))]
         made, rows = body(states, [*numbers, *slices])
         yields = [*made, *rows]
         ctx.use(yields)
@@ -82,7 +84,7 @@ def emit_scan(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
             states=len(states),
             backwards=tuple(k in loop.backwards for k in range(len(slices))),
             turned=tuple(k in loop.turned for k in range(len(rows))),
-            index=min(symbols(number)) if loop.numbered else "",
+            index="" if number is None else min(symbols(number)),
             body=region,
             loc=ctx.builder.loc,
         )
@@ -236,7 +238,7 @@ def _opened(
     return TensorType(made.dtype, shape)
 
 
-def emit_on_host(types: Types) -> Callable[[Context, Loop, Each], tuple[Value, ...]]:
+def emit_on_host(types: Types) -> Emit:
     """What emits a loop of which some ops run on the host, in the manner of `emit_scan`."""
 
     def emit(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
