@@ -106,8 +106,8 @@ def _is_natural(value: Dim, cases: int, counts: Mapping[str, Dim]) -> bool:
     least = _bound(value, least=True)
     if least is not None and least >= 0:
         return True
-    ends = least_within(value, counts)
-    if ends != value and _is_natural(ends, cases, {}):
+    ends = least_within(value, counts) if counts else value
+    if ends is not value and _is_natural(ends, cases, {}):
         return True
     if isinstance(value, int) or not cases:
         return False

@@ -110,10 +110,11 @@ def _taken(values: list[Any]) -> tuple[Any, int]:
 _ALONE = _taken([np.empty(1)])[1]  # references to what nobody else holds
 
 
-def _is_dense(array: Array) -> bool:
-    """Whether machine code can read an array where it lies."""
-    flags = array.flags
-    return flags.c_contiguous and flags.aligned
+def _is_dense(value: Any) -> bool:
+    """Whether a value is an array that machine code can read where it lies."""
+    if not isinstance(value, np.ndarray):
+        return False
+    return bool(value.flags.c_contiguous and value.flags.aligned)
 
 
 def _is_whole(value: Any) -> bool:

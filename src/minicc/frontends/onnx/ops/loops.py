@@ -237,8 +237,8 @@ def _counted(
 
     def at(k: int, number: Value) -> Value:
         steps = ctx.emit(graph.Mul, number, ctx.scalar(lines[k].step, I64))
-        moved = ctx.emit(graph.Add, steps, ctx.of_dims(np.array(lines[k].first, object)))
-        return ctx.reshape(ctx.cast(moved, states[k].type.dtype), states[k].type.shape)
+        there = ctx.emit(graph.Add, steps, ctx.of_dims(np.array(lines[k].first, object)))
+        return ctx.reshape(ctx.cast(there, states[k].type.dtype), states[k].type.shape)
 
     def each(given: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         now = dict(zip(passed, given, strict=True)) | {k: at(k, slices[0]) for k in lines}
