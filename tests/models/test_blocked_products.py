@@ -58,13 +58,35 @@ def test_blocked(
 def test_rows_first_where_what_is_far_comes_late() -> None:
     """All columns of a block pass over some rows, which are read as they lie if they lie so."""
     for function, packed in ((product, 1), (turned, 2)):
-        left, right = arrays_of((1100, 1100), (1100, 1024), f64)
-        module = minicc.jit(function).lower(left, right).module
+        left, right = arrays_of((4400, 1100), (1100, 1024), f64)
+        module = minicc.jit(function).lower(*of_side(function, left, right)).module
         tiled = lower(module, minicc.Options(target="sapphire-rapids"), stop="pack")
         (op,) = [op for op in generics(tiled) if op.around]
         assert [v.hint for v in op.operands].count("packed") == packed
         names = op.space.names
         assert names.index(f"{names[0][:-1]}s") < names.index(f"{names[1][:-1]}s")
+
+
+@pytest.mark.parametrize(("function", "packed"), [(product, 0), (turned, 1)])
+def test_panels_where_what_is_far_comes_late(function: Callable[..., Any], packed: int) -> None:
+    """An instance copies blocks of its columns, over which all rows pass; columns are packed."""
+    target = "sapphire-rapids"
+    left, right = of_side(function, *arrays_of((900, 1100), (1100, 700), f64))
+    module = minicc.jit(function).lower(left, right).module
+    (group,) = [
+        g for _, g in named_groups(lower(module, minicc.Options(target=target), stop="schedule"))
+    ]
+    plan = group.schedule
+    assert plan is not None
+    assert (len(plan.around), len(plan.promotes), len(plan.packs)) == (1, 1, packed)
+    assert dict(plan.tiles)[plan.grid[0]] == 900
+    if target == Target.host().name:
+        check(function, left, right, f64, target)
+
+
+def of_side(function: Callable[..., Any], left: Any, right: Any) -> tuple[Any, Any]:
+    """Operands of which the left one lies as the function reads it."""
+    return (np.ascontiguousarray(left.T) if function is turned else left), right
 
 
 @pytest.mark.parametrize("size", [4, 5, 12])

@@ -23,11 +23,18 @@ from minicc.target import Target
 
 _FEW_ROWS = 16  # that are multiplied by such a matrix
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
+_DEEPEST = 512  # of one whose panel comes from the second: each total joins others less often
 _COLUMNS = 288  # of the totals of a row that wait for the next block
-_MANY_ROWS = 64  # and vectors of columns, of which blocks have enough
+_MANY, _SEVERAL = 64, 32  # rows and vectors of columns, which blocks or panels have enough of
 _WAYS = 8  # of a first cache, at least
 _LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have room in
 _BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
+_LATER = 0.3  # of the cycles in which a line comes from beyond it, for one column of a panel
+_LATE = 0.8  # of what a multiply-add takes, for an element that it reads from the second cache
+_SPARE = 32  # of which one may be spent on columns that neighbours have, too
+_PANELS, _NARROWEST = 8, 4  # of columns at least, that threads share, and vectors of one
+_IN_FLIGHT = 12  # totals of a tile at least, which hide how long one takes
+_TALL = 4  # rows for each column: these read a packed matrix often
 _VAST = 1 << 23  # bytes that no cache keeps for one core
 _MOST_ROWS = 512  # up to which each instance has its own copy of what they are multiplied by
 _INSTANCES = 16  # of such a product, that threads share
@@ -51,7 +58,10 @@ def draft_of_large(
         op, lanes = product.contraction.op, product.layout.lanes
         return streamed(group, op, product.vector, product.rows, lanes, target)
     _, tiles = cheapest_tile(product, target)
-    if _has_blocks(group, product):
+    panels = _has_blocks(group, product, _SEVERAL)
+    if panels and (draft := _in_panels(group, product, target, constants)):
+        return draft
+    if _has_blocks(group, product, _MANY):
         if _comes_late(product, tiles, target):
             return _blocked_rows_first(group, product, target)
         if _size_of_lhs(product) > _VAST:
@@ -69,26 +79,34 @@ def _is_streamed(
     A constant is packed in the order in which tiles read it.
     """
     op, k = product.contraction.op, product.contraction.rhs
-    if k is None or op.operands[k] not in group.body.args or len(product.contraction.depth) != 1:
+    if k is None or not _varies(group, op.operands[k], constants):
         return False
     v = op.operands[k]
-    outer = group.operands[group.body.args.index(v)]
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
-    if not op.space.static or not as_it_lies or outer in constants or len(product.rows) > 1:
+    plain = len(product.contraction.depth) == 1 and len(product.rows) < 2
+    if not op.space.static or not as_it_lies or not plain:
         return False
     few = prod(op.space.extents[n] for n in product.rows) <= _FEW_ROWS
     return few and is_long(op, product.vector, product.contraction.depth[0], v, target)
 
 
-def _has_blocks(group: Group, product: Product) -> bool:
-    """Whether blocks of rows, of columns and of sums may be multiplied one after the other."""
+def _varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
+    """Whether a value of a group's body is a tensor that it is given, and no constant."""
+    args = group.body.args
+    return v in args and group.operands[args.index(v)] not in constants
+
+
+def _has_blocks(group: Group, product: Product, fewest: int) -> bool:
+    """Whether blocks of rows, of columns and of sums may be multiplied one after the other.
+
+    There are rows and vectors of columns enough, and long sums.
+    """
     contraction, vector, rows, depth, layout, _, _ = product
     plain = len(contractions_in(group.body.ops)) == len(contraction.depth) == len(rows) == 1
     if not plain or not contraction.op.space.static or not contraction.reads_matrices:
         return False
     extents = contraction.op.space.extents
-    many = min(extents[rows[0]], extents[vector] // layout.lanes) >= _MANY_ROWS
-    return many and depth > _DEEP
+    return min(extents[rows[0]], extents[vector] // layout.lanes) >= fewest and depth > _DEEP
 
 
 def _size_of_lhs(product: Product) -> int:
@@ -117,7 +135,8 @@ def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: T
     # with their totals, about as many bytes again
     height = target.resident // 2 // (deep * product.contraction.vectors)
     (row,), vector = product.rows, product.vector
-    return _blocks(group, product, tiles, (vector, row), {row: height, vector: _COLUMNS}, deep)
+    sizes = _even_parts(product, tiles, {vector: _COLUMNS, row: height})
+    return _blocks(group, product, tiles, sizes, deep)
 
 
 def _blocked_rows_first(group: Group, product: Product, target: Target) -> Draft:
@@ -140,7 +159,63 @@ def _blocked_rows_first(group: Group, product: Product, target: Target) -> Draft
 
     tiles = register_tiles((row,), vector, extents, layout.lanes, target.registers)
     best = min((t for t in tiles if t[row] <= _WAYS), key=cost)
-    return _blocks(group, product, best, (row, vector), most, deep)
+    return _blocks(group, product, best, _even_parts(product, best, most), deep)
+
+
+def _in_panels(
+    group: Group, product: Product, target: Target, constants: frozenset[Value]
+) -> Draft | None:
+    """A large product, panel by panel of columns, where a large second cache is before a far one.
+
+    An instance copies its blocks of rhs in turn to that cache, and all rows pass over each: some
+    at a time stay in the first cache while the block passes by. They are read where they lie, which
+    may be in one place of each of its ways; columns of lhs are packed first, in whole tiles. None
+    where there are so many rows that it costs little to pack rhs first, or where the last instance
+    would make too much again that its neighbour has.
+    """
+    contraction, vector, (row,), depth, layout, _, _ = product
+    op, k, extents = contraction.op, contraction.rhs, contraction.op.space.extents
+    columns, rows = extents[vector], extents[row]
+    deep = depth if depth <= _DEEPEST else _even_block(depth, _DEEPEST)
+    if k is None or not deep or not _varies(group, op.operands[k], constants):
+        return None
+    varies = contraction.varies(k)
+    apart = all(n in varies or extents[n] == 1 for n in group.shared if n != row)
+    far = target.l2 >= _LARGE_L2 and _size_of_lhs(product) > target.l2
+    if not apart or not far or rows > _TALL * columns:
+        return None
+    size = max(contraction.vectors, op.results[0].type.dtype.bytes)
+    most = min(int(_BLOCK_OF_L2 * target.l2) // (deep * size), (columns - 1) // (_PANELS - 1))
+    most = min(most, MOST_TOTALS // rows)
+
+    def cost(tile: Mapping[str, int], width: int) -> float:
+        """What a multiply-add takes in the middle, times how many there are."""
+        height, vectors, panels = tile[row], layout.of(tile[vector]), -(-columns // width)
+        late = _LATE * (1 / height + 0.75 / vectors) + _LATER * target.stream / width
+        odd = panels % 2 / (2 * panels)  # what waits for the one that is left over
+        return -(-rows // height) * height * panels * width * (1 + late + odd)
+
+    as_it_lies = contiguous_name(op.input_maps[contraction.lhs]) in contraction.depth
+
+    def fits(height: int) -> bool:
+        return height <= _WAYS if as_it_lies else rows % height == 0
+
+    tiles = register_tiles((row,), vector, extents, layout.lanes, target.registers)
+    pairs = [
+        (cost(t, width), width, t)
+        for t in tiles
+        for width in range(t[vector], most + 1, t[vector])
+        if fits(t[row])
+        and t[row] * layout.of(t[vector]) >= _IN_FLIGHT
+        and width >= _NARROWEST * layout.lanes
+        and -columns % width * _SPARE <= columns
+    ]
+    if not pairs:
+        return None
+    _, width, tile = min(pairs, key=lambda pair: pair[0])
+    draft = _blocks(group, product, tile, {row: rows, vector: width}, deep)
+    draft.promotes = (Promotion(draft.around[0].op, k),)
+    return draft
 
 
 def _depth_of_blocks(product: Product) -> int:
@@ -149,20 +224,13 @@ def _depth_of_blocks(product: Product) -> int:
 
 
 def _blocks(
-    group: Group,
-    product: Product,
-    tiles: Mapping[str, int],
-    order: tuple[str, str],
-    most: Mapping[str, int],
-    deep: int,
+    group: Group, product: Product, tiles: Mapping[str, int], sizes: Mapping[str, int], deep: int
 ) -> Draft:
-    """A product in blocks of at most so many rows and columns, over which loops run in an order."""
+    """A product in blocks of so many rows and columns, over which loops run in that order."""
     contraction = product.contraction
-    extents = contraction.op.space.extents
-    sizes = {n: _even_part(extents[n], most[n], tiles[n]) for n in order}
     batch = [n for n in group.shared if n not in sizes]
     (reduction,) = contraction.depth
-    draft = Draft((*batch, *order), sizes, {}, {n: tiles[n] for n in sizes})
+    draft = Draft((*batch, *sizes), dict(sizes), {}, {n: tiles[n] for n in sizes})
     draft.around = (Around(group.body.ops.index(contraction.op), reduction, deep),)
     return draft
 
@@ -181,9 +249,9 @@ def _is_promoted(
     """
     contraction, rows = product.contraction, product.rows
     op, k = contraction.op, contraction.rhs
-    if k is None or len(rows) != 1 or not op.space.static or op.operands[k] not in group.body.args:
+    if k is None or len(rows) != 1 or not op.space.static:
         return False
-    if group.operands[group.body.args.index(op.operands[k])] in constants:
+    if not _varies(group, op.operands[k], constants):
         return False
     extents, varies = op.space.extents, contraction.varies(k)
     passes = -(-extents[rows[0]] // tiles[rows[0]])
@@ -244,6 +312,13 @@ def _covered(extent: int, most: int, step: int) -> int:
     """What such parts of a dimension have in all: the last of them overlaps its neighbour."""
     part = _even_part(extent, most, step)
     return -(-extent // part) * part
+
+
+def _even_parts(
+    product: Product, tiles: Mapping[str, int], most: Mapping[str, int]
+) -> dict[str, int]:
+    extents = product.contraction.op.space.extents
+    return {n: _even_part(extents[n], most[n], tiles[n]) for n in most}
 
 
 def _even_part(extent: int, most: int, step: int) -> int:

@@ -21,7 +21,7 @@ from minicc.passes.structured.skips import can_skip
 from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
-MOST_TOTALS = 1 << 18  # of an op, that wait in scratch
+MOST_TOTALS = 1 << 20  # of an op, that wait in scratch
 _MOST_COPIED = 1 << 20  # elements of an operand that an instance copies
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 

@@ -142,10 +142,15 @@ def _packs(
 ) -> Iterator[Packing]:
     """The operands of contractions that are packed, and how far ahead they are fetched."""
     # a large matrix of which a few rows are read at once is read once
-    as_it_lies = {a.op for a in plan.around if a.size <= STREAMED} | {p.op for p in plan.promotes}
+    as_it_lies = {a.op for a in plan.around if a.size <= STREAMED}
+    copied = {p.op for p in plan.promotes}
     for position, op in enumerate(group.body.ops):
         contraction = contraction_of(op)
         if contraction is None or contraction.rhs is None or position in as_it_lies:
+            continue
+        if position in copied:
+            if _rows_pay(contraction, group, plan, known, target):
+                yield Packing(position, contraction.lhs, 0)
             continue
         op, k = contraction.op, contraction.rhs
         if op.operands[k] not in group.body.args:
@@ -179,8 +184,8 @@ def _rows_pay(
         return False
     inner = [n for n in plan.grid if n == contraction.columns or n in contraction.rows][-1:]
     as_it_lies = contiguous_name(op.input_maps[lhs]) in contraction.depth
-    if plan.around and inner == [contraction.columns] and as_it_lies:
-        return False  # all columns of a block pass over some rows while these are near
+    if plan.around and inner == [contraction.columns]:
+        return not as_it_lies  # all columns of a block pass over some rows while these are near
     outer = group.operands[group.body.args.index(op.operands[lhs])]
     names = contraction.varies(lhs)
     if outer in known or not op.space.static:
