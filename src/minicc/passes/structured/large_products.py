@@ -23,7 +23,7 @@ from minicc.target import Target
 
 _FEW_ROWS = 16  # that are multiplied by such a matrix
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
-_DEEPEST = 512  # of one whose panel comes from the second: each total joins others less often
+_DEEPEST = 560  # of one whose panel comes from the second: each total joins others less often
 _COLUMNS = 288  # of the totals of a row that wait for the next block
 _MANY, _SEVERAL = 64, 32  # rows and vectors of columns, which blocks or panels have enough of
 _WAYS = 8  # of a first cache, at least
