@@ -48,7 +48,7 @@ def test_it_reads_where_arrays_lie() -> None:
     x = np.arange(12)
     for start in (0, 3, 8):
         out = np.zeros(4, int)
-        assert copy(x[start:], out) is table
+        assert copy([x[start:]], [out]) is table
         assert out.tolist() == [*range(start, start + 4)]
 
 
@@ -65,7 +65,8 @@ def test_its_definition_lives_as_long_as_it_does() -> None:
 def test_a_call_keeps_nothing() -> None:
     copy, table = copying()
     x, out = np.arange(4), np.zeros(4, int)
-    before = [sys.getrefcount(v) for v in (x, out, table, copy)]
+    ins, outs = [x], [out]
+    before = [sys.getrefcount(v) for v in (x, out, ins, outs, table, copy)]
     for _ in range(1000):
-        copy(x, out)
-    assert [sys.getrefcount(v) for v in (x, out, table, copy)] == before
+        copy(ins, outs)
+    assert [sys.getrefcount(v) for v in (x, out, ins, outs, table, copy)] == before

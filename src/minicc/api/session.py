@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from minicc.api.inputs import check_inputs, fit_apart, free_dimensions
 from minicc.api.node_args import NodeArg, declared_of, node_arg
+from minicc.api.served import PLAIN, Run, Served, Shapes
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.ir.arrays import Array
 from minicc.ir.text.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
@@ -45,10 +46,6 @@ _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _OWN = 4  # sizes that have a program of their own, where that runs less on the host
 _OWN_CONTENTS = 1  # the same of contents of inputs, which may differ each time
-_MOST_SHAPES = 4096  # shapes of inputs that are remembered
-_PLAIN = 0x101  # of `flags.num`: C-contiguous and aligned
-
-Run = Callable[[list[Array]], list[Array]]
 
 
 class InferenceSession:
@@ -110,9 +107,7 @@ class InferenceSession:
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
         ]
-        self._names = [(name, dtype) for name, _, dtype in self._args]
-        # what runs inputs of shapes that were checked before
-        self._ready: dict[tuple[tuple[int, ...], ...], Run] = {}
+        self._served = Served([(name, dtype) for name, _, dtype in self._args])
         # names of sizes that are 1, for which there is no program for any others
         self._without: set[tuple[str, ...]] = set()
         self._asks = bool(self._facts.wants or self._facts.decisive)
@@ -128,14 +123,15 @@ class InferenceSession:
     def _compile_ahead(self) -> None:
         """Compile the program for all sizes, if there can be one."""
         try:
-            run = self._run_of(self._compilation({}))
+            found = self._compilation({})
         except UserError as error:
             if error.code != "MC0142" or not self._symbols:
                 raise
             self._without.add(())
         else:
             if not self._symbols and len(self._args) == len(self.signature):
-                self._ready[tuple(type.extents for _, type, _ in self._args)] = run
+                shapes = tuple([type.extents for _, type, _ in self._args])
+                self._served.keep(shapes, self._run_of(found, shapes))
 
     def _open_program(self) -> Saved:
         """The program that was given in place of a model; it decides what code is."""
@@ -235,23 +231,20 @@ class InferenceSession:
             output_names.__class__ is str or tuple(output_names) != self._result_names
         ):
             return self._choose(output_names, input_feed)
+        expected, run = self._served.last
         arrays: list[Array] = []
-        shapes: list[tuple[int, ...]] = []
-        for name, dtype in self._names:
+        for name, dtype, shape in expected:  # a plain loop, for this is asked at each call
             array = input_feed.get(name)
-            if not (
-                array.__class__ is np.ndarray
-                and array.dtype == dtype
-                and array.flags.num & _PLAIN == _PLAIN
-            ):
+            if array.__class__ is not np.ndarray or array.dtype is not dtype:
+                break
+            if array.shape != shape or array.flags.num & PLAIN != PLAIN:
                 break
             arrays.append(array)
-            shapes.append(array.shape)
-        if len(arrays) == len(input_feed):
-            ready = self._ready.get(tuple(shapes))
-            if ready is not None:
-                return ready(arrays)
-        return self._run_checked(input_feed)
+        else:
+            if len(arrays) == len(input_feed):
+                return run(arrays)
+        found = self._served.find(input_feed)
+        return found[1](found[0]) if found is not None else self._run_checked(input_feed)
 
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
@@ -261,11 +254,10 @@ class InferenceSession:
         except UserError as error:
             return self._run_apart(input_feed, error)
         arrays = list(checked.values())
-        run = self._run_of(self._program(checked))
+        shapes = tuple([a.shape for a in arrays])
+        run = self._run_of(self._program(checked), shapes)
         if len(self._args) == len(self.signature) and not self._facts.decisive:
-            if len(self._ready) >= _MOST_SHAPES:
-                self._ready.clear()
-            self._ready[tuple(a.shape for a in arrays)] = run
+            self._served.keep(shapes, run)
         return run(arrays)
 
     def _run_apart(self, feed: Mapping[str, Any], error: UserError) -> list[Array]:
@@ -284,13 +276,13 @@ class InferenceSession:
         except UserError:
             raise error from None
 
-    def _run_of(self, compilation: Compilation) -> Run:
-        """What runs a program of which data may decide that it is not for them.
+    def _run_of(self, compilation: Compilation, shapes: Shapes) -> Run:
+        """What runs a program for inputs of some shapes, where data may decide that it is not.
 
         Those sizes have a program of their own then; where that is not for the data either, the
         ops run by definition.
         """
-        run = compilation.executable.run
+        run = compilation.executable.ready(shapes)
         if not compilation.host or self._named:
             return run
 
@@ -304,7 +296,7 @@ class InferenceSession:
                 binding = self.binding(dict(zip(names, arrays, strict=True)))
                 own = self._compilation(binding)
                 if own is not compilation:
-                    return self._run_of(own)(arrays)
+                    return self._run_of(own, shapes)(arrays)
                 limit = self.options.memory_limit
                 # of which more holds than of that for all sizes
                 known = self._imported_for if self._facts.sized else self._anew
@@ -428,7 +420,7 @@ class InferenceSession:
             self._compiled[name] = found  # the last, which is forgotten last
             if len(self._compiled) > _MOST:
                 self._compiled.pop(next(iter(self._compiled)))
-                self._ready.clear()
+                self._served.clear()
         return found
 
     def _made(self, binding: Mapping[str, int]) -> Compilation:

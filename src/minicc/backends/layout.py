@@ -16,9 +16,10 @@ from minicc.ir.types import BufferType, TensorType
 if TYPE_CHECKING:
     from minicc.ir.affine import Dim
 
-# slots of the table: six of its own, the sizes, main's arguments, the constants in their order;
-# of the six, two are for who calls main: its address, and which slot is the first argument's
-ARENA, TEAM, STATUS, WATCH, MAIN, ARRAYS, FIRST = range(7)
+# slots of the table: seven of its own, the sizes, main's arguments, the constants in their order;
+# of the seven, three are for who calls main: its address, which slot is the first argument's, and
+# whether a run is so short that Python waits for it
+ARENA, TEAM, STATUS, WATCH, MAIN, ARRAYS, BRIEF, FIRST = range(8)
 WORDS = 2  # of a check in the status: whether it failed, the least index
 _NONE = np.iinfo(np.int64).max
 

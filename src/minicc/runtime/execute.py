@@ -18,6 +18,7 @@ from minicc.backends.base import Image
 from minicc.backends.layout import (
     ARENA,
     ARRAYS,
+    BRIEF,
     FIRST,
     MAIN,
     STATUS,
@@ -47,6 +48,7 @@ else:
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
+_BRIEF = 4_000  # of them, for which Python waits: what it takes to release its lock
 
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int)
 
@@ -120,6 +122,7 @@ class _Context:
         self.status = clean_status(len(layout.checks))
         self.table[STATUS] = self.status.ctypes.data
         self.raised: list[BaseException] = []
+        self.watch: Any = None
         if layout.watched:
             signals = _signals(self.raised)
             next(signals)  # so that handlers run within its `try`
@@ -133,20 +136,22 @@ class _Context:
         self.table[FIRST : FIRST + len(sizes.numbers)] = sizes.numbers
         if sizes.threads == 1:
             self.table[TEAM] = ALONE
+        self.table[BRIEF] = sizes.brief and self.watch is None
         self.sizes = sizes
 
 
 class Sizes(NamedTuple):
     """What depends on the free dimensions of a program.
 
-    Their numbers, what takes memory for each output, bytes of the arena, and how many threads are
-    worthwhile.
+    Their numbers, what takes memory for each output, bytes of the arena, how many threads are
+    worthwhile, and whether a run is brief.
     """
 
     numbers: tuple[int, ...]
     outputs: tuple[Callable[[], Array], ...]
     arena: int
     threads: int
+    brief: bool
 
 
 def _failure(context: _Context, layout: Layout, numbers: Sequence[int]) -> UserError | None:
@@ -234,12 +239,12 @@ class NativeExecutable:
             raise no_memory("the outputs and the values in between") from None
         began = perf_counter() if context.arena.settles else 0.0
         if sizes.threads == 1:
-            context.call(*inputs, *outputs)
+            context.call([*inputs], outputs)
         else:
             team = take_team(sizes.threads, self.spin, self.library)
             try:
                 context.table[TEAM] = team.start()
-                context.call(*inputs, *outputs)
+                context.call([*inputs], outputs)
             finally:
                 give_team(team)
         if began:
@@ -251,6 +256,34 @@ class NativeExecutable:
         if failure is not None:
             raise failure
         return outputs
+
+    def ready(self, shapes: Sequence[tuple[int, ...]]) -> Callable[[list[Array]], list[Array]]:
+        """What runs inputs of these shapes; of one thread, without what `run` asks at each call."""
+        key = tuple(shapes)
+        sizes = self._only or self._sizes.get(key) or self._sized(key, key)
+        if self._may_fail or self.donated or sizes.threads > 1 or not sizes.outputs:
+            return self.run
+        free, (first, *others) = self._free, sizes.outputs
+
+        def run(inputs: list[Array]) -> list[Array]:
+            try:
+                context = free.pop()
+            except IndexError:
+                return self.run(inputs)
+            if context.sizes is not sizes or context.arena.settles:
+                free.append(context)
+                return self.run(inputs)
+            try:
+                outputs = [first()]
+                for take in others:
+                    outputs.append(take())  # a comprehension is a call
+            except MemoryError:
+                raise no_memory("the outputs") from None
+            context.call(inputs, outputs)
+            free.append(context)
+            return outputs
+
+        return run
 
     def _sized(
         self,
@@ -271,12 +304,13 @@ class NativeExecutable:
             return number_of(value, binding)
 
         outputs = [(tuple(map(number, t.shape)), t.dtype.numpy) for t in layout.outputs]
-        threads = self.threads if number(layout.work) > _ALONE else 1
+        work = number(layout.work)
+        threads = self.threads if work > _ALONE else 1
         arena = number(layout.arena) + threads * number(layout.scratch)
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
         takes = tuple(memory_for(s, dtype) for s, dtype in outputs)
-        made = Sizes(numbers, takes, max(1, arena), threads)
+        made = Sizes(numbers, takes, max(1, arena), threads, work <= _BRIEF)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
         self._sizes[key] = made
