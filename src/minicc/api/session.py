@@ -254,9 +254,10 @@ class InferenceSession:
         except UserError as error:
             return self._run_apart(input_feed, error)
         arrays = list(checked.values())
-        shapes = tuple([a.shape for a in arrays])
+        typed = len(self._args) == len(self.signature)
+        shapes = tuple([a.shape for a in arrays]) if typed else None
         run = self._run_of(self._program(checked), shapes)
-        if len(self._args) == len(self.signature) and not self._facts.decisive:
+        if shapes is not None and not self._facts.decisive:
             self._served.keep(shapes, run)
         return run(arrays)
 
@@ -276,13 +277,14 @@ class InferenceSession:
         except UserError:
             raise error from None
 
-    def _run_of(self, compilation: Compilation, shapes: Shapes) -> Run:
-        """What runs a program for inputs of some shapes, where data may decide that it is not.
+    def _run_of(self, compilation: Compilation, shapes: Shapes | None) -> Run:
+        """What runs a program for inputs of some shapes, or any, where data may refuse it.
 
         Those sizes have a program of their own then; where that is not for the data either, the
         ops run by definition.
         """
-        run = compilation.executable.ready(shapes)
+        executable = compilation.executable
+        run = executable.run if shapes is None else executable.ready(shapes)
         if not compilation.host or self._named:
             return run
 
