@@ -67,11 +67,14 @@ def test_rows_first_where_what_is_far_comes_late() -> None:
         assert names.index(f"{names[0][:-1]}s") < names.index(f"{names[1][:-1]}s")
 
 
+@pytest.mark.parametrize("depth", [1100, 1103])
 @pytest.mark.parametrize(("function", "packed"), [(product, 0), (turned, 1)])
-def test_panels_where_what_is_far_comes_late(function: Callable[..., Any], packed: int) -> None:
+def test_panels_where_what_is_far_comes_late(
+    function: Callable[..., Any], packed: int, depth: int
+) -> None:
     """An instance copies blocks of its columns, over which all rows pass; columns are packed."""
     target = "sapphire-rapids"
-    left, right = of_side(function, *arrays_of((900, 1100), (1100, 700), f64))
+    left, right = of_side(function, *arrays_of((900, depth), (depth, 700), f64))
     module = minicc.jit(function).lower(left, right).module
     (group,) = [
         g for _, g in named_groups(lower(module, minicc.Options(target=target), stop="schedule"))

@@ -173,20 +173,45 @@ def _in_panels(
     where there are so many rows that it costs little to pack rhs first, or where the last instance
     would make too much again that its neighbour has.
     """
-    contraction, vector, (row,), depth, layout, _, _ = product
+    contraction, vector, (row,), depth, *_ = product
     op, k, extents = contraction.op, contraction.rhs, contraction.op.space.extents
     columns, rows = extents[vector], extents[row]
     deep = depth if depth <= _DEEPEST else _even_block(depth, _DEEPEST)
-    if k is None or not deep or not _varies(group, op.operands[k], constants):
+    if k is None or not _varies(group, op.operands[k], constants):
         return None
     varies = contraction.varies(k)
     apart = all(n in varies or extents[n] == 1 for n in group.shared if n != row)
     far = target.l2 >= _LARGE_L2 and _size_of_lhs(product) > target.l2
     if not apart or not far or rows > _TALL * columns:
         return None
+    most = min((columns - 1) // (_PANELS - 1), MOST_TOTALS // rows)
+    if not deep:  # no even blocks, so that an instance copies all of its columns at once
+        deep, most = -(-depth // -(-depth // _DEEPEST)), min(most, _MOST_COPIED // depth)
     size = max(contraction.vectors, op.results[0].type.dtype.bytes)
-    most = min(int(_BLOCK_OF_L2 * target.l2) // (deep * size), (columns - 1) // (_PANELS - 1))
-    most = min(most, MOST_TOTALS // rows)
+    most = min(most, int(_BLOCK_OF_L2 * target.l2) // (deep * size))
+
+    chosen = _cheapest_panel(product, most, target)
+    if chosen is None:
+        return None
+    tile, width = chosen
+    draft = _blocks(group, product, tile, {row: rows, vector: width}, deep)
+    draft.promotes = (Promotion(draft.around[0].op, k),)
+    return draft
+
+
+def _cheapest_panel(
+    product: Product, most: int, target: Target
+) -> tuple[Mapping[str, int], int] | None:
+    """The register tile and the width of panels that cost least, of at most so many columns."""
+    contraction, vector, (row,), _, layout, _, _ = product
+    op, extents = contraction.op, contraction.op.space.extents
+    columns, rows = extents[vector], extents[row]
+    as_it_lies = contiguous_name(op.input_maps[contraction.lhs]) in contraction.depth
+
+    def fits(tile: Mapping[str, int]) -> bool:
+        height = tile[row]
+        whole = height <= _WAYS if as_it_lies else rows % height == 0
+        return whole and height * layout.of(tile[vector]) >= _IN_FLIGHT
 
     def cost(tile: Mapping[str, int], width: int) -> float:
         """What a multiply-add takes in the middle, times how many there are."""
@@ -195,27 +220,14 @@ def _in_panels(
         odd = panels % 2 / (2 * panels)  # what waits for the one that is left over
         return -(-rows // height) * height * panels * width * (1 + late + odd)
 
-    as_it_lies = contiguous_name(op.input_maps[contraction.lhs]) in contraction.depth
-
-    def fits(height: int) -> bool:
-        return height <= _WAYS if as_it_lies else rows % height == 0
-
     tiles = register_tiles((row,), vector, extents, layout.lanes, target.registers)
     pairs = [
-        (cost(t, width), width, t)
-        for t in tiles
-        for width in range(t[vector], most + 1, t[vector])
-        if fits(t[row])
-        and t[row] * layout.of(t[vector]) >= _IN_FLIGHT
-        and width >= _NARROWEST * layout.lanes
-        and -columns % width * _SPARE <= columns
+        (tile, width)
+        for tile in filter(fits, tiles)
+        for width in range(tile[vector], most + 1, tile[vector])
+        if width >= _NARROWEST * layout.lanes and -columns % width * _SPARE <= columns
     ]
-    if not pairs:
-        return None
-    _, width, tile = min(pairs, key=lambda pair: pair[0])
-    draft = _blocks(group, product, tile, {row: rows, vector: width}, deep)
-    draft.promotes = (Promotion(draft.around[0].op, k),)
-    return draft
+    return min(pairs, key=lambda pair: cost(*pair), default=None)
 
 
 def _depth_of_blocks(product: Product) -> int:
