@@ -133,8 +133,9 @@ class Jitted:
         inline = self._inline
         served = inline.serve(values) if inline is not None else None
         call: Call | None = None
+        run = None
         if inline is not None and served is not None:
-            found, (arrays, inputs) = inline.found, served
+            found, (arrays, inputs), run = inline.found, served, inline.run
         else:
             call = Call(*self._parameters.key(values), values)
             known = self._known.find(call)
@@ -149,6 +150,8 @@ class Jitted:
             return self.__wrapped__(*args, **kwargs)
         missed: Missed | None = None
         try:
+            if run is not None and found.traced is not None:
+                return found.traced.rebuild(run([*arrays, *inputs]), arrays)
             result = _replayed(found, arrays, inputs)
             if type(result) is not Missed:
                 if call is not None:

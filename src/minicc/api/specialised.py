@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,10 +122,14 @@ class InlineCache:
     without gaps, numbers and None; what it does not serve is looked up by its key.
     """
 
-    __slots__ = ("_fixed", "_told", "_wanted", "found")
+    __slots__ = ("_fixed", "_told", "_wanted", "found", "run")
 
     def __init__(self, found: Specialisation, call: Call) -> None:
         self.found = found
+        self.run: Callable[[list[Any]], list[Any]] | None = None
+        if found.compilation is not None and all(a.dtype.isnative for a in call.arrays):
+            shapes = [a.shape for a in (*call.arrays, *call.inputs)]
+            self.run = found.compilation.executable.ready(shapes)
         self._wanted = [
             (np.ndarray, v.dtype, v.shape) if type(v) is np.ndarray else (type(v), None, ())
             for v in call.values

@@ -16,7 +16,7 @@ from minicc.errors import UserError
 from minicc.frontends.trace.layouts import laid, order_of
 from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.numbers import Number, has_term
-from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array
 
@@ -84,16 +84,9 @@ def lay_out(
     NumPy says it, asked with small arrays that lie as the arguments do. Raises what NumPy raises.
     Results of functions that are `typed` are of NumPy's types.
     """
-    boxes: list[Tracer] = []
-    others: list[Any] = []
-
-    def sort(x: Any, path: str) -> None:
-        if isinstance(x, Tracer):
-            boxes.append(x)
-        elif isinstance(x, Number):
-            others.append(x)
-
-    mapped(sort, (args, kwargs))
+    found = leaves((args, kwargs))
+    boxes = [x for x in found if isinstance(x, Tracer)]
+    others = [x for x in found if isinstance(x, Number) and not isinstance(x, Tracer)]
     if any(type(n) is Extent and n.rounds.turns(n.dim) for b in boxes for n in b.shape):
         return True  # extents that rounds of a loop decide
     loose = bool(others) and not typed  # numbers that are not known yet may decide the type

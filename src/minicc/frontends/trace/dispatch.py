@@ -27,7 +27,7 @@ from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.extents import extents_among
 from minicc.frontends.trace.loops.indices import as_extents
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
-from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Tracer
@@ -84,7 +84,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         args = tuple(map(as_extents, args))
         kwargs = {k: as_extents(a) for k, a in kwargs.items()}
     if not isinstance(ufunc, np.ufunc) and name != "__setitem__":
-        mapped(lambda leaf, _: require_one_type(leaf), [args, kwargs])
+        for leaf in leaves([args, kwargs]):
+            require_one_type(leaf)
     given = dict(kwargs)
     try:
         apart = masked(recorder, name, args, kwargs)
@@ -211,11 +212,10 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
     named = {k: v for k, v in kwargs.items() if k not in _IGNORED or k in _known(implementation)}
     try:
         try:
-            _signature(implementation).bind(recorder, *args, **named)
-        except TypeError as error:
-            what = f"{_shown(name)} is not traced with these arguments: {error}"
-            recorder.refuse("MC0241", what)
-        result = _recorded(recorder, implementation, args, named)
+            result = _recorded(recorder, implementation, args, named)
+        except TypeError:
+            _require_takes(recorder, name, implementation, args, named)
+            raise
         kept = (
             name.startswith("__")
             or name in VIEWS
@@ -241,6 +241,21 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         if recorder.refused is error:  # and no earlier one, which the function caught
             recorder.refused = None
         return _hosted(recorder, name, args, kwargs, error.message)
+
+
+def _require_takes(
+    recorder: Recorder,
+    name: str,
+    implementation: Implementation,
+    args: tuple[Any, ...],
+    named: dict[str, Any],
+) -> None:
+    """UnsupportedError (MC0241) where an implementation does not take such arguments."""
+    try:
+        _signature(implementation).bind(recorder, *args, **named)
+    except TypeError as error:
+        what = f"{_shown(name)} is not traced with these arguments: {error}"
+        recorder.refuse("MC0241", what)
 
 
 def _hosted(

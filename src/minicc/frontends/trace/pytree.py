@@ -112,6 +112,18 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
     return f(value, path)
 
 
+def leaves(value: Any) -> list[Any]:
+    """The leaves of a structure, in order."""
+    if type(value) is dict:
+        value = [*value.values()]
+    if not isinstance(value, (tuple, list)):
+        return [value]
+    found: list[Any] = []
+    for part in value:
+        found += leaves(part) if isinstance(part, (tuple, list, dict)) else (part,)
+    return found
+
+
 class Slot:
     """The place of the k-th array in a structure of results.
 

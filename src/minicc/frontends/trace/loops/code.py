@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
+_CODES = 64  # functions of which it is remembered what their instructions are
 _APPENDS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 _ENDS = ("RETURN_", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 _REFUSED = {
@@ -78,7 +79,7 @@ def names_in(code: types.CodeType) -> Names:
     reads: set[str] = set()
     refused = "yields" if code.co_flags & _SUSPENDED and code.co_name != "<genexpr>" else ""
     for part in codes_within(code):
-        for step in dis.get_instructions(part):
+        for step in _placed(part)[0]:
             refused = refused or _REFUSED.get(step.opname, "")
             if step.opname == "STORE_DEREF" and step.argval in part.co_freevars:
                 refused = refused or "binds a name of a function around it"
@@ -122,7 +123,7 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     if code.co_flags & _OPTIMISED != _OPTIMISED:
         return None
     steps, place = _placed(code)
-    flow = _Flow(steps, place)
+    flow = _flow(code)
     n = place.get(at, 0)
     n += steps[n].opname == "TO_BOOL"
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
@@ -229,6 +230,12 @@ class _Flow:
         return others[0]
 
 
+@functools.lru_cache(_CODES)
+def _flow(code: types.CodeType) -> _Flow:
+    return _Flow(*_placed(code))
+
+
+@functools.lru_cache(_CODES)
 def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
     """The instructions of a function, and which of them begins at an offset."""
     steps: list[dis.Instruction] = []
@@ -341,23 +348,31 @@ class _Body:
         """Names that the body binds and that are read after the loop, as far as can be told."""
         if self.handlers or "locals" in self.code.co_names:
             return bound  # anything may be read
-        live = _live(self.steps, _Flow(self.steps, self.place).follows())
+        live = _live_in(self.code)
         after = [*self.exits, self.first[0]] if self.iterates is not None else list(self.exits)
         if not self.exits:
             after = [self.place[self.steps[self.head].argval]]
         return bound & self._seen().union(*[live[n] for n in after])
 
 
+@functools.lru_cache(_CODES)
+def _live_in(code: types.CodeType) -> dict[int, frozenset[str]]:
+    """The same of all instructions of a function."""
+    flow = _flow(code)
+    return _live(flow.steps, flow.follows())
+
+
 def _live(steps: list[dis.Instruction], follows: dict[int, list[int]]) -> dict[int, frozenset[str]]:
     """The local names that may be read from each instruction on, before they are bound."""
-    live: dict[int, frozenset[str]] = {n: frozenset() for n in follows}
+    none: frozenset[str] = frozenset()
+    live = dict.fromkeys(follows, none)
+    names = {n: _local(steps[n]) for n in sorted(follows, reverse=True)}
     changed = True
     while changed:
         changed = False
-        for n in sorted(follows, reverse=True):
-            after = frozenset().union(*[live.get(f, frozenset()) for f in follows[n]])
-            read, bound = _local(steps[n])
-            before = frozenset(read) | (after - frozenset(bound))
+        for n, (read, bound) in names.items():
+            after = none.union(*[live.get(f, none) for f in follows[n]])
+            before = after.difference(bound).union(read)
             if before != live[n]:
                 live[n], changed = before, True
     return live
