@@ -357,3 +357,30 @@ def test_products_repeat_no_extent_of_what_they_sum(name: str, extents: tuple[in
     with pytest.raises(ValueError, match="mismatch") as raised:
         minicc.jit(lambda x, y: f(x, y))(x, y)
     assert str(raised.value) == str(wanted.value)
+
+
+AVERAGES: list[Function] = [
+    lambda x, w: np.average(x, axis=0, weights=w),
+    lambda x, w: np.average(x, 0, w, returned=True),
+    lambda x, w: np.average(x, axis=0, returned=True),
+    lambda x, w: np.average(x, axis=0),
+    lambda x, w: np.average(x, weights=np.broadcast_to(w[:, None], x.shape[:2] + x.shape[2:])),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("f", AVERAGES, ids=range(len(AVERAGES)))
+def test_averages_raise_what_numpy_raises(f: Function) -> None:
+    """Weights that sum to 0 are refused, whenever they come; so is a mean with no elements."""
+    jitted = minicc.jit(f)
+    for weights in ([1.0, 2.0], [0.0, 0.0], [1.0, -1.0], [3.0, 1.0]):
+        for x in (np.ones((2, 3)), np.ones((2, 0)), np.ones((2, 0, 7))[::-1], np.ones((2, 4))):
+            found = [_told(g, x, np.array(weights)) for g in (f, jitted)]
+            assert found[0] == found[1], (x.shape, weights)
+
+
+def _told(f: Function, *args: Any) -> str:
+    try:
+        return str(f(*args))
+    except Exception as error:
+        return repr(error)

@@ -72,18 +72,18 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         refuse_impure(recorder, f"np.{name}", impurity(name))
     args = tuple([a.real if isinstance(a, PythonType) else a for a in args])
     kwargs = {k: a.real if isinstance(a, PythonType) else a for k, a in kwargs.items()}
-    ufunc = getattr(np, name, None)
-    if isinstance(ufunc, np.ufunc):
+    ufunc = ufunc_of(name)
+    if ufunc is not None:
         name = ufunc.__name__  # of several names of one function
-    if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
+    if ufunc is not None and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
     if recorder.numbers and recorder.numbers.moving:
         args, kwargs = _settled(name, args, kwargs)
-    if recorder.rounds.sizes and not isinstance(ufunc, np.ufunc) and name not in _OF_NUMBERS:
+    if recorder.rounds.sizes and ufunc is None and name not in _OF_NUMBERS:
         args = tuple(map(as_extents, args))
         kwargs = {k: as_extents(a) for k, a in kwargs.items()}
-    if not isinstance(ufunc, np.ufunc) and name != "__setitem__":
+    if ufunc is None and name != "__setitem__":
         for leaf in leaves([args, kwargs]):
             require_one_type(leaf)
     given = dict(kwargs)
@@ -95,11 +95,11 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if write is not None:
             return write(recorder, *args, **kwargs)
         out = kwargs.pop("out", None)
-        where = kwargs.pop("where", True) if isinstance(ufunc, np.ufunc) else True
+        where = kwargs.pop("where", True) if ufunc is not None else True
         result = _outcome(recorder, name, args, kwargs)
         if out is None:
             return result if where is True else _chosen(recorder, where, result, out)
-        if isinstance(ufunc, np.ufunc):
+        if ufunc is not None:
             result = _spread(recorder, result, out)
         if where is not True:
             result = _chosen(recorder, where, result, out)
@@ -139,7 +139,7 @@ def _settled(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, where numbers that a function can't take as inputs are known ones."""
-    ufunc = isinstance(getattr(np, name, None), np.ufunc) or name in ("where", "clip")
+    ufunc = ufunc_of(name) is not None or name in ("where", "clip")
     into = kwargs.get("dtype", args[0].dtype if name in ("full_like", "__setitem__") else None)
     place = _DTYPES.get(name, len(args))
     into = args[place] if place < len(args) else into
@@ -188,6 +188,7 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
     return evaluate(name, args, kwargs, recorder)
 
 
+@lru_cache(512)
 def ufunc_of(name: str) -> np.ufunc | None:
     """The ufunc of that name, if there is one."""
     found = getattr(np, name, None)
@@ -229,7 +230,7 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             result.scalar = given is None or getattr(given, "scalar", True)
         elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
             result.scalar = args[0].scalar
-        ufunc = isinstance(getattr(np, name.partition(".")[0], None), np.ufunc)
+        ufunc = ufunc_of(name.partition(".")[0]) is not None
         picked = name == "__getitem__" and not _is_plain(args[1])
         typed = ufunc or (name.startswith("__") and not picked)
         if not lay_out(_real(name), args, kwargs, result, typed):

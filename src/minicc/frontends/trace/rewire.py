@@ -15,7 +15,6 @@ import builtins
 import collections
 import copy
 import datetime
-import dis
 import math
 import os
 import types
@@ -37,7 +36,7 @@ from minicc.frontends.trace.effects import (
 )
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
-from minicc.frontends.trace.loops.code import codes_within
+from minicc.frontends.trace.loops.code import codes_within, instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
 from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.namespace import (
@@ -64,15 +63,14 @@ _LOOKS = frozenset({"globals", "vars", "exec", "eval"})
 @lru_cache(1 << 12)
 def _looked_up(code: types.CodeType) -> frozenset[str]:
     """The names that code looks for among globals and builtins."""
-    steps = dis.get_instructions(code)
+    steps = instructions(code)
     return frozenset(str(s.argval) for s in steps if s.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 @lru_cache(1 << 12)
 def _compared(code: types.CodeType) -> frozenset[str]:
     """What stands last in comparisons by identity, but those with None."""
-    steps = list(dis.get_instructions(code))
-    found = [a for a, b in pairwise(steps) if b.opname == "IS_OP"]
+    found = [a for a, b in pairwise(instructions(code)) if b.opname == "IS_OP"]
     return frozenset(str(s.argval) for s in found if s.argrepr != "None")
 
 
@@ -312,7 +310,7 @@ class Rewirer:
         free = set(code.co_freevars)
         for part in codes_within(code):
             line = part.co_firstlineno
-            for step in dis.get_instructions(part):
+            for step in instructions(part):
                 line = (step.positions.lineno if step.positions else None) or line
                 rebinds = step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
                     step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free

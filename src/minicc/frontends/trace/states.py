@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.loops.code import instructions
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
@@ -115,7 +116,7 @@ _ENDS = ("RETURN_", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_A
 @functools.lru_cache(256)
 def _depths(code: types.CodeType) -> dict[int, int]:
     """How many values lie on the stack before each instruction; handlers are left out."""
-    steps = list(dis.get_instructions(code))
+    steps = instructions(code)
     place = {s.offset: k for k, s in enumerate(steps)}
     depths: dict[int, int] = {}
     waiting = [(0, 0)]

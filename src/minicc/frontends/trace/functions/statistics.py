@@ -138,20 +138,23 @@ def average(
     box = boxed(recorder, a)
     if weights is None:
         out = np_.mean(box, axis=axis, keepdims=keepdims)
-        if not returned:
-            return out
-        number = box.size // max(out.size, 1)
-        return out, np_.full_like(out, number)
+        number = box.size // out.size  # NumPy divides by it whether that is wanted or not
+        return (out, np_.full_like(out, number)) if returned else out
     heavy = boxed(recorder, weights)
     if heavy.shape != box.shape:
         if not isinstance(axis, int) or heavy.ndim != 1:
             recorder.refuse("MC0241", "np.average with weights of another shape is not traced")
-        after = box.ndim - 1 - axis % box.ndim
-        heavy = heavy.reshape((-1, *(1,) * after))
+        along = [1] * box.ndim
+        along[axis] = -1
+        heavy = heavy.reshape(along)
     kind = np.result_type(box.dtype, heavy.dtype, *(["f8"] if box.dtype.kind in "iub" else []))
-    heavy = np_.broadcast_to(heavy.astype(kind), box.shape)
+    heavy = heavy.astype(kind)
     scale = np_.sum(heavy, axis=axis, keepdims=keepdims)
+    # weights that sum to 0 are refused, as a place outside of one element is
+    np_.take(np.zeros(1), np_.any(scale == 0).astype(np.intp))
     out = np_.sum(np_.multiply(box, heavy, dtype=kind), axis=axis, keepdims=keepdims) / scale
+    if returned and scale.shape != out.shape:
+        scale = np_.broadcast_to(scale, out.shape).copy()
     return (out, scale) if returned else out
 
 

@@ -79,7 +79,7 @@ def names_in(code: types.CodeType) -> Names:
     reads: set[str] = set()
     refused = "yields" if code.co_flags & _SUSPENDED and code.co_name != "<genexpr>" else ""
     for part in codes_within(code):
-        for step in _placed(part)[0]:
+        for step in instructions(part):
             refused = refused or _REFUSED.get(step.opname, "")
             if step.opname == "STORE_DEREF" and step.argval in part.co_freevars:
                 refused = refused or "binds a name of a function around it"
@@ -88,6 +88,12 @@ def names_in(code: types.CodeType) -> Names:
     if code.co_name == "<genexpr>" and refused == "yields":
         refused = ""
     return Names(frozenset(reads), refused)
+
+
+@functools.lru_cache(_CODES)
+def instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
+    """The instructions of a function, without those of functions that it defines."""
+    return tuple(dis.get_instructions(code))
 
 
 def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -240,7 +246,7 @@ def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]
     """The instructions of a function, and which of them begins at an offset."""
     steps: list[dis.Instruction] = []
     place: dict[int, int] = {}
-    for step in dis.get_instructions(code):
+    for step in instructions(code):
         place[step.offset] = len(steps)  # of a prefix it is the instruction that follows
         if step.opname not in ("CACHE", "EXTENDED_ARG"):
             steps.append(step)
