@@ -136,7 +136,7 @@ LOG.append(bump()); LOG.clear(); del LOG[:1]; np.floor_divide({a}, 2, out={a})
 OTHERS = """
 {R}[{j}]; {R}["a"]; {R}["b"]; {R}["b"][{j}]; {R}[["b", "a"]]; {R}.copy(); {R}[{R}["b"] > 0]
 np.concatenate([{R}, {R}]); {R}.dtype.names; {R}.shape; {R}[::-1]; {R}[0]; {R}[{n}]; {R}.T
-{R} == {R}; {R}[0]["b"]; {R}.view(np.uint8); len({R}); np.sort({R}, order="b")
+{R} == {R}; {R}[0]["b"]; {R}.view(np.uint8).size; len({R}); np.sort({R}, order="b")
 np.zeros_like({R}); np.take({R}, [0, -1]); {R}[{I}]; np.repeat({R}, 2); np.where({B}, {R}, {R})
 [e["b"] for e in {R}]; np.empty(2, {R}.dtype)["b"].shape; {R}.reshape(-1, 1); {R}[None]
 np.argsort({R}["b"], kind="stable"); {R}["b"].sum(); {R}["a"].T; {R}.itemsize; {R}.ravel()
