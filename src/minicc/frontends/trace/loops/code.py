@@ -238,6 +238,7 @@ class _Flow:
 
 @functools.lru_cache(_CODES)
 def _flow(code: types.CodeType) -> _Flow:
+    """Where the instructions of a function lead, which is found once."""
     return _Flow(*_placed(code))
 
 
@@ -363,7 +364,7 @@ class _Body:
 
 @functools.lru_cache(_CODES)
 def _live_in(code: types.CodeType) -> dict[int, frozenset[str]]:
-    """The same of all instructions of a function."""
+    """The local names that may be read from each instruction of a function on."""
     flow = _flow(code)
     return _live(flow.steps, flow.follows())
 
