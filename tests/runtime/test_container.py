@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -13,12 +14,14 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.backends import layout
 from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.mapped import DataFile
 from minicc.ir.text.extents import dim_of, spelled
 from minicc.runtime import container
 from minicc.runtime.container import _HEAD, _HEADER, MAGIC, Header, Place, places_of, read, write
+from minicc.runtime.entry import ENTRY_IR
 
 RANDOM = np.random.default_rng(0)
 ARRAYS: list[np.ndarray[Any, Any]] = [
@@ -179,3 +182,15 @@ def test_dimensions_are_read_as_they_are_spelled() -> None:
     for bad in ("", "n n", "3+", "(n", "n floordiv 0", "n mod 0", "$", None, 1.5, True, "min(n)"):
         with pytest.raises(ValueError, match=r"."):
             dim_of(bad)
+
+
+def test_the_format_is_raised_with_the_table_and_the_entry() -> None:
+    """Files hold the machine code of both, so that those of another build must be refused.
+
+    Where this fails, raise `FORMAT` by one, and put down what is found.
+    """
+    slots = [layout.ARENA, layout.TEAM, layout.STATUS, layout.WATCH]
+    slots += [layout.MAIN, layout.ARRAYS, layout.BRIEF, layout.FIRST, layout.WORDS]
+    told = repr((tuple(slots), layout.Layout._fields, ENTRY_IR))
+    found = hashlib.sha256(told.encode()).hexdigest()[:16]
+    assert (container.FORMAT, found) == (5, "1329c6b6dbbf51c8")
