@@ -59,19 +59,19 @@ def test_streamed(
     left, right = arrays_of(x, w, element)
     tiled = lower(minicc.jit(function).lower(left, right).module, minicc.Options(), stop="tile")
     assert any(op.around for op in generics(tiled))
-    check(function, left, right, element)
+    check(function, left, right)
 
 
-def check(
-    function: Callable[..., Any], left: Any, right: Any, element: type, target: str | None = None
-) -> None:
+def check(function: Callable[..., Any], *given: Any, target: str | None = None) -> None:
     """The product is right, with the same bits at 1 and 2 threads."""
-    wide = f64 if np.dtype(element).kind == "f" else element
-    want = function(left.astype(wide), right.astype(wide))
-    results = [minicc.jit(function, threads=n, target=target)(left, right) for n in (1, 2)]
+    element = given[0].dtype
+    wide = f64 if element.kind == "f" else element
+    want = function(*[a.astype(wide) for a in given])
+    results = [minicc.jit(function, threads=n, target=target)(*given) for n in (1, 2)]
     np.testing.assert_array_equal(results[0], results[1])
     bound = 64 * np.finfo(element).eps if wide is f64 else 0
-    assert np.abs(results[0] - want).max() <= bound * np.sqrt(left.shape[-1]) * np.abs(want).max()
+    terms = max(given[0].shape)
+    assert np.abs(results[0] - want).max() <= bound * np.sqrt(terms) * np.abs(want).max()
 
 
 @pytest.mark.parametrize("math", ["fast", "strict"])

@@ -40,6 +40,7 @@ from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
 from minicc.passes.structured.pack import pack
+from minicc.passes.structured.split_sums import split_sums
 from minicc.passes.structured.tile import tile
 from minicc.passes.structured.write_schedules import Given, require_all_legal, write_schedules
 from minicc.target import Target
@@ -221,6 +222,13 @@ STAGES: tuple[Stage, ...] = (
         needed=True,
     ),
     _stage("merge", "join elementwise ops into one body", "structured", merge),
+    _stage(
+        "split-sums",
+        "part the long sums of products with few results",
+        "structured",
+        split_sums,
+        lambda m, s: split_sums(m, s.target),
+    ),
     _stage(
         "fuse",
         "group ops that share parallel dimensions",

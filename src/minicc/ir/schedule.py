@@ -58,7 +58,7 @@ class Packing(NamedTuple):
 class Promotion(NamedTuple):
     """An operand of which each instance copies what it reads, in that order, before it does.
 
-    Where a loop goes around blocks of a reduction, evenly, each round copies what it reads.
+    Where a loop goes around blocks of a reduction, each round copies what it reads.
     """
 
     op: int

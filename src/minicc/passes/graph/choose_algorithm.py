@@ -47,7 +47,7 @@ def choose_algorithm(module: Module, strict: bool, target: Target) -> Module:
     numbers, demands = count(), Demands(module.main)
 
     def one(function: Function) -> Function:
-        function = apply_words(apply_symmetric(function), target)
+        function = apply_words(apply_symmetric(function, target), target)
         if strict:
             return function
         function = _apply(function, plan_algorithms(function, target))

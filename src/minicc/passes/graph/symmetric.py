@@ -16,11 +16,13 @@ from typing import NamedTuple
 from minicc.ir import graph
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.target import Target
 
 _MOST_HALVINGS = 5
 _NARROW = 48  # rows below which a block has too few tiles for threads to share
 _WHOLE = 16  # rows, of which the upper half has whole multiples: vectors of each type
 _MOVE = 6.0  # multiply-adds in the time that one element is moved
+_READ = 0.7  # of what the rate of memory allows meanwhile, for a number that comes from far
 _LAUNCH = 3e4  # multiply-adds in the time that a launch takes
 
 
@@ -32,10 +34,10 @@ class _Square(NamedTuple):
     halvings: int
 
 
-def apply_symmetric(function: Function) -> Function:
+def apply_symmetric(function: Function, target: Target) -> Function:
     """Each product that pays, in blocks."""
     turned = {op.result: op for op in function.body.ops if isinstance(op, graph.Transpose)}
-    plan = {op: found for op in function.body.ops if (found := _planned(op, turned))}
+    plan = {op: found for op in function.body.ops if (found := _planned(op, turned, target))}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         square = plan.get(op)
@@ -44,7 +46,7 @@ def apply_symmetric(function: Function) -> Function:
     return rebuild(function, visit) if plan else function
 
 
-def _planned(op: Op, turned: Mapping[Value, Op]) -> _Square | None:
+def _planned(op: Op, turned: Mapping[Value, Op], target: Target) -> _Square | None:
     if not isinstance(op, graph.Contract) or op.a.type.rank != 2 or op.b.type.rank != 2:
         return None
     left, right, out = graph.parse_equation(op.equation)
@@ -59,18 +61,22 @@ def _planned(op: Op, turned: Mapping[Value, Op]) -> _Square | None:
     n, depth = x.type.shape[rows], x.type.shape[1 - rows]
     if left[rows] == right[rows] or not isinstance(n, int) or not isinstance(depth, int):
         return None
-    halvings = min(range(_MOST_HALVINGS + 1), key=lambda times: _cost(n, depth, times))
+    far = n * depth * x.type.dtype.bytes > target.l2
+    read = _READ * target.stream if far else 0.0
+    halvings = min(range(_MOST_HALVINGS + 1), key=lambda times: _cost(n, depth, times, read))
     return _Square(x, rows, halvings) if halvings else None
 
 
-def _cost(n: int, depth: int, halvings: int) -> float:
-    """Multiply-adds, or what takes as long."""
+def _cost(n: int, depth: int, halvings: int, read: float) -> float:
+    """Multiply-adds, or what takes as long as they; each block costs so many to `read` a number."""
     squares = 1 << halvings
     if squares > 1 and n < squares * _NARROW:
         return float("inf")
     own = 1 / squares  # of all, what squares on the diagonal have
     moved, launches = (1 - own) / 2, 3 * squares - 2
-    return n * n * (depth * (1 + own) / 2 + moved * _MOVE) + launches * _LAUNCH
+    sides = n * (2 + halvings)  # rows and columns of all blocks
+    products = n * n * (1 + own) / 2 + read * sides
+    return products * depth + n * n * moved * _MOVE + launches * _LAUNCH
 
 
 def _in_blocks(b: Rebuilder, square: _Square) -> Value:

@@ -7,15 +7,15 @@ dimension has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from minicc.ir import affine, arith
-from minicc.ir.affine import Expr
-from minicc.ir.affine_facts import is_free
+from minicc.ir.affine import Dim
+from minicc.ir.affine_facts import is_free, linear
 from minicc.ir.core import Op, Value
-from minicc.ir.index_maps import contiguous_name, names_of, plain_names
-from minicc.ir.space import PARALLEL, REDUCTION
+from minicc.ir.index_maps import Map, contiguous_name, names_of
+from minicc.ir.space import PARALLEL, REDUCTION, Space
 from minicc.ir.structured import Generic
 from minicc.ir.words import WordProduct
 
@@ -58,8 +58,7 @@ class Contraction(NamedTuple):
         It may be a part of a larger one.
         """
         maps = [self.op.input_maps[k] for k in (self.lhs, self.rhs) if k is not None]
-        starts = [tuple([e - e.const for e in m if isinstance(e, Expr)]) for m in maps]
-        return len(maps) == 2 and all(plain_names(m) is not None for m in starts)
+        return len(maps) == 2 and all(_is_of_matrix(m, self.op.space) for m in maps)
 
     @property
     def vectors(self) -> int:
@@ -144,6 +143,33 @@ def dots_of(op: Generic) -> dict[Value, Dot]:
 def contractions_in(ops: Iterable[Op]) -> list[Contraction]:
     """Those among some ops, in order."""
     return [found for op in ops if (found := contraction_of(op)) is not None]
+
+
+def _is_of_matrix(m: Map, space: Space) -> bool:
+    """Whether a map has another element at each point of the dimensions that it uses."""
+    digits = [_digits(e, space) for e in m]
+    seen = [name for names in digits if names is not None for name in names]
+    return None not in digits and len({*seen}) == len(seen)
+
+
+def _digits(e: Dim, space: Space) -> Sequence[str] | None:
+    """The dimensions of a coordinate from the innermost on, or None.
+
+    It goes from a constant on, and a dimension begins where all points of the last one end.
+    """
+    split = linear(e, space.names)
+    if split is None or not isinstance(split[1], int):
+        return None
+    names = sorted(split[0], key=lambda n: affine.typical(split[0][n]))
+    end: Dim = 1
+    for name in names:
+        step = split[0][name]
+        if not isinstance(step, int) or not isinstance(end, int) or step < end:
+            return None
+        if step > 1 and name == names[0]:
+            return None
+        end = step * space[name].extent
+    return names
 
 
 def _names(op: Generic, operand: int) -> frozenset[str]:

@@ -37,7 +37,7 @@ class Memory(NamedTuple):
     """A value in a buffer.
 
     `axes` are the axes of the tensor that the buffer has (the others are the instance's). Along the
-    dimensions of `local` it has the points of one step alone.
+    dimensions of `local` it has the points of one step alone, or of one round.
     """
 
     buffer: Value
@@ -152,21 +152,22 @@ class GroupState:
         return outer.emit_all(kernel.Range, start, stop, tuple(inits), step=step, body=body)
 
 
-def _made_in_rounds(group: Group) -> dict[Generic, tuple[str, ...]]:
-    """The ops that are computed in each round of a loop around another one, with its dimensions.
+def _made_in_rounds(group: Group) -> dict[Generic, dict[str, int]]:
+    """The ops that are computed in each round of a loop around another one.
 
-    That one alone reads what they give, and in a round what they give at one point of that loop.
+    With the dimension of that loop, and how many points a round has. The other op alone reads what
+    they give, and in a round what they give at these points.
     """
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
-    found: dict[Generic, tuple[str, ...]] = {}
+    found: dict[Generic, dict[str, int]] = {}
     for op in ops:
         (result, *others) = op.results
         readers = [reader for reader in ops if result in reader.operands]
         if others or len(readers) != 1 or result in group.body.yields:
             continue
-        rounds = [name for name, size in readers[0].around if size == 1]
+        rounds = dict(readers[0].around)
         if rounds and all(_is_of_a_round(op, readers[0], name) for name in rounds):
-            found[op] = tuple(rounds)
+            found[op] = rounds
     return found
 
 

@@ -112,6 +112,8 @@ def _after_product(
         first, *more = products
         if more:
             return _firm(f"the group has {len(products)} products, and {_list(lost)} would be lost")
+        if apart := _apart(first, kept):
+            return _no(f"along {_list(apart)} stand products of their own, which threads share")
         if _few_of_each(first, kept):
             return _yes(f"the product has {_FEW} results of each column at most, which may wait")
         return _keeps_rows(first, kept, target)
@@ -248,6 +250,15 @@ def _keeps_rows(member: Member, kept: set[str], target: Target) -> Verdict:
         text = f"{_BLOCK_OF_ROWS} rows have {wait} bytes, and {_scratch(target)} stay near"
         return _no(text, "fewer columns")
     return _yes(f"{rows} rows wait whole, {row} bytes each, and {near} bytes stay near")
+
+
+def _apart(member: Member, kept: set[str]) -> list[str]:
+    """The dimensions that are not kept along which neither operand of a product is the same."""
+    assert member.contraction is not None
+    product, extents = member.contraction, member.op.space.typical
+    both = product.varies(product.lhs) & product.varies(product.rhs)
+    parallel = [i.name for i in member.op.space.of_kind(PARALLEL) if i.name in both]
+    return [n for n in parallel if extents[n] != 1 and member.names[n] not in kept]
 
 
 def _few_of_each(member: Member, kept: set[str]) -> bool:

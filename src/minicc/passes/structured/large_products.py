@@ -14,27 +14,20 @@ from minicc.ir.core import Value
 from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.structured import Generic, Group
-from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import Draft, cut_sums, is_long, streamed
 from minicc.passes.structured.legal import MOST_TOTALS
+from minicc.passes.structured.product_blocks import in_blocks, is_of_matrices, varies
 from minicc.passes.structured.products import PACK_READS, Product, cheapest_tile
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, cost_of, register_tiles
 from minicc.target import Target
 
 _FEW_ROWS = 16  # that are multiplied by such a matrix
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
-_DEEPEST = 560  # of one whose panel comes from the second: each total joins others less often
 _COLUMNS = 288  # of the totals of a row that wait for the next block
-_MANY, _SEVERAL = 64, 32  # rows and vectors of columns, which blocks or panels have enough of
+_MANY = 64  # rows and vectors of columns, which blocks have enough of
 _WAYS = 8  # of a first cache, at least
 _LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have room in
 _BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
-_LATER = 0.3  # of the cycles in which a line comes from beyond it, for one column of a panel
-_LATE = 0.8  # of what a multiply-add takes, for an element that it reads from the second cache
-_SPARE = 32  # of which one may be spent on columns that neighbours have, too
-_PANELS, _NARROWEST = 8, 4  # of columns at least, that threads share, and vectors of one
-_IN_FLIGHT = 12  # totals of a tile at least, which hide how long one takes
-_TALL = 4  # rows for each column: these read a packed matrix often
 _VAST = 1 << 23  # bytes that no cache keeps for one core
 _MOST_ROWS = 512  # up to which each instance has its own copy of what they are multiplied by
 _INSTANCES = 16  # of such a product, that threads share
@@ -58,10 +51,9 @@ def draft_of_large(
         op, lanes = product.contraction.op, product.layout.lanes
         return streamed(group, op, product.vector, product.rows, lanes, target)
     _, tiles = cheapest_tile(product, target)
-    panels = _has_blocks(group, product, _SEVERAL)
-    if panels and (draft := _in_panels(group, product, target, constants)):
+    if draft := in_blocks(group, product, target, constants):
         return draft
-    if _has_blocks(group, product, _MANY):
+    if _has_blocks(group, product):
         if _comes_late(product, tiles, target):
             return _blocked_rows_first(group, product, target)
         if _size_of_lhs(product) > _VAST:
@@ -79,7 +71,7 @@ def _is_streamed(
     A constant is packed in the order in which tiles read it.
     """
     op, k = product.contraction.op, product.contraction.rhs
-    if k is None or not _varies(group, op.operands[k], constants):
+    if k is None or not varies(group, op.operands[k], constants):
         return False
     v = op.operands[k]
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
@@ -90,23 +82,16 @@ def _is_streamed(
     return few and is_long(op, product.vector, product.contraction.depth[0], v, target)
 
 
-def _varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
-    """Whether a value of a group's body is a tensor that it is given, and no constant."""
-    args = group.body.args
-    return v in args and group.operands[args.index(v)] not in constants
-
-
-def _has_blocks(group: Group, product: Product, fewest: int) -> bool:
+def _has_blocks(group: Group, product: Product) -> bool:
     """Whether blocks of rows, of columns and of sums may be multiplied one after the other.
 
     There are rows and vectors of columns enough, and long sums.
     """
-    contraction, vector, rows, depth, layout, _, _ = product
-    plain = len(contractions_in(group.body.ops)) == len(contraction.depth) == len(rows) == 1
-    if not plain or not contraction.op.space.static or not contraction.reads_matrices:
+    if not is_of_matrices(group, product):
         return False
+    contraction, vector, rows, depth, layout, _, _ = product
     extents = contraction.op.space.extents
-    return min(extents[rows[0]], extents[vector] // layout.lanes) >= fewest and depth > _DEEP
+    return min(extents[rows[0]], extents[vector] // layout.lanes) >= _MANY and depth > _DEEP
 
 
 def _size_of_lhs(product: Product) -> int:
@@ -162,74 +147,6 @@ def _blocked_rows_first(group: Group, product: Product, target: Target) -> Draft
     return _blocks(group, product, best, _even_parts(product, best, most), deep)
 
 
-def _in_panels(
-    group: Group, product: Product, target: Target, constants: frozenset[Value]
-) -> Draft | None:
-    """A large product, panel by panel of columns, where a large second cache is before a far one.
-
-    An instance copies its blocks of rhs in turn to that cache, and all rows pass over each: some
-    at a time stay in the first cache while the block passes by. They are read where they lie, which
-    may be in one place of each of its ways; columns of lhs are packed first, in whole tiles. None
-    where there are so many rows that it costs little to pack rhs first, or where the last instance
-    would make too much again that its neighbour has.
-    """
-    contraction, vector, (row,), depth, *_ = product
-    op, k, extents = contraction.op, contraction.rhs, contraction.op.space.extents
-    columns, rows = extents[vector], extents[row]
-    deep = depth if depth <= _DEEPEST else _even_block(depth, _DEEPEST)
-    if k is None or not _varies(group, op.operands[k], constants):
-        return None
-    varies = contraction.varies(k)
-    apart = all(n in varies or extents[n] == 1 for n in group.shared if n != row)
-    far = target.l2 >= _LARGE_L2 and _size_of_lhs(product) > target.l2
-    if not apart or not far or rows > _TALL * columns:
-        return None
-    most = min((columns - 1) // (_PANELS - 1), MOST_TOTALS // rows)
-    if not deep:  # no even blocks, so that an instance copies all of its columns at once
-        deep, most = -(-depth // -(-depth // _DEEPEST)), min(most, _MOST_COPIED // depth)
-    size = max(contraction.vectors, op.results[0].type.dtype.bytes)
-    most = min(most, int(_BLOCK_OF_L2 * target.l2) // (deep * size))
-
-    chosen = _cheapest_panel(product, most, target)
-    if chosen is None:
-        return None
-    tile, width = chosen
-    draft = _blocks(group, product, tile, {row: rows, vector: width}, deep)
-    draft.promotes = (Promotion(draft.around[0].op, k),)
-    return draft
-
-
-def _cheapest_panel(
-    product: Product, most: int, target: Target
-) -> tuple[Mapping[str, int], int] | None:
-    """The register tile and the width of panels that cost least, of at most so many columns."""
-    contraction, vector, (row,), _, layout, _, _ = product
-    op, extents = contraction.op, contraction.op.space.extents
-    columns, rows = extents[vector], extents[row]
-    as_it_lies = contiguous_name(op.input_maps[contraction.lhs]) in contraction.depth
-
-    def fits(tile: Mapping[str, int]) -> bool:
-        height = tile[row]
-        whole = height <= _WAYS if as_it_lies else rows % height == 0
-        return whole and height * layout.of(tile[vector]) >= _IN_FLIGHT
-
-    def cost(tile: Mapping[str, int], width: int) -> float:
-        """What a multiply-add takes in the middle, times how many there are."""
-        height, vectors, panels = tile[row], layout.of(tile[vector]), -(-columns // width)
-        late = _LATE * (1 / height + 0.75 / vectors) + _LATER * target.stream / width
-        odd = panels % 2 / (2 * panels)  # what waits for the one that is left over
-        return -(-rows // height) * height * panels * width * (1 + late + odd)
-
-    tiles = register_tiles((row,), vector, extents, layout.lanes, target.registers)
-    pairs = [
-        (tile, width)
-        for tile in filter(fits, tiles)
-        for width in range(tile[vector], most + 1, tile[vector])
-        if width >= _NARROWEST * layout.lanes and -columns % width * _SPARE <= columns
-    ]
-    return min(pairs, key=lambda pair: cost(*pair), default=None)
-
-
 def _depth_of_blocks(product: Product) -> int:
     """The terms of a block of sums, all of which have about as many."""
     return -(-product.depth // -(-product.depth // _DEEP))
@@ -263,12 +180,12 @@ def _is_promoted(
     op, k = contraction.op, contraction.rhs
     if k is None or len(rows) != 1 or not op.space.static:
         return False
-    if not _varies(group, op.operands[k], constants):
+    if not varies(group, op.operands[k], constants):
         return False
-    extents, varies = op.space.extents, contraction.varies(k)
+    extents, names = op.space.extents, contraction.varies(k)
     passes = -(-extents[rows[0]] // tiles[rows[0]])
-    whole = all(n in varies or extents[n] == 1 for n in group.shared if n not in rows)
-    size = prod(extents[n] for n in varies) * contraction.vectors
+    whole = all(n in names or extents[n] == 1 for n in group.shared if n not in rows)
+    size = prod(extents[n] for n in names) * contraction.vectors
     few = passes >= PACK_READS and extents[rows[0]] <= _MOST_ROWS
     return few and whole and size > target.resident and _width_of_copies(product, tiles) > 0
 

@@ -22,7 +22,7 @@ from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
 MOST_TOTALS = 1 << 20  # of an op, that wait in scratch
-_MOST_COPIED = 1 << 20  # elements of an operand that an instance copies
+MOST_COPIED = 1 << 20  # elements of an operand that an instance copies
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 
 
@@ -253,13 +253,10 @@ class _Check:
                 yield f"{i.name} has no known extent, and op {position} an operand that is promoted"
                 return
             points = self.tiles.get(i.name, 1) if shared else extent
-            block = blocks.get(i.name, 0)
             if i.name in names:
-                size *= block if block and points % block == 0 else points
-            elif shared and points < extent:
-                yield f"instances along {i.name} would make the same copy for op {position}"
-        if size > _MOST_COPIED:
-            yield f"instances copy {size} elements for op {position}, and {_MOST_COPIED} may"
+                size *= min(points, blocks.get(i.name, points))
+        if size > MOST_COPIED:
+            yield f"instances copy {size} elements for op {position}, and {MOST_COPIED} may"
 
     def _packing(self, position: int, k: int) -> Iterator[str]:
         if not 0 <= position < len(self.ops) or not 0 <= k < len(self.ops[position].operands):

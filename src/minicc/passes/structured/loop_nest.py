@@ -54,6 +54,7 @@ class Nest(TileAccess):
             block = self.blocks.get(last, _SUMS)
             self.tiles.setdefault(last, max(n for n in range(1, _SUMS + 1) if block % n == 0))
         self.base: dict[str, Value] = {}
+        self.in_round = {}
         self.axes = self._axis_order()
         self.at: dict[str, Position] = dict(lowering.shared)
         self.checks: dict[int, list[tuple[str, int, Dim]]] = {}
@@ -117,15 +118,29 @@ class Nest(TileAccess):
         name = self.own_parallel[depth]
         for s in self._segments(name):
             if s.hi - s.lo == s.step:
-                self.at[name] = (s.lo, s.step)
+                self._be_at(name, s.lo, s.step)
                 self.parallel(depth + 1, visit)
                 continue
             index = Value(INDEX_TYPE, name)
-            self.at[name] = (index, s.step)
             outer = self.low.enter()
+            self._be_at(name, index, s.step)
             with self._partial(name, s):
                 self.parallel(depth + 1, visit)
             self.low.leave(outer, (index,), (), s, ())
+
+    def _be_at(self, name: str, place: Value | Dim, points: int) -> None:
+        """Handle so many points of a dimension from a place on, which counts from its base."""
+        base = self.base.get(name)
+        if base is None:
+            self.at[name] = (place, points)
+            return
+        self.in_round[name] = place
+        if place == 0:
+            self.at[name] = (base, points)
+            return
+        named, more = ([place], symbol("i1")) if isinstance(place, Value) else ([], place)
+        at = self.low.b.emit(kernel.Index, (base, *named), value=affine.add(symbol("i0"), more))
+        self.at[name] = (at, points)
 
     def _segments(self, name: str) -> list[Segment]:
         last = self.axes[-1] if self.axes else None
@@ -188,20 +203,20 @@ class Nest(TileAccess):
             index = Value(INDEX_TYPE, reduction)
             self.base, self.extents[reduction] = {reduction: index}, s.step
             outer = self.low.enter()
-            self._make(reduction, index)
+            self._make(reduction)
             self.parallel(0, add)
             self.low.leave(outer, (index,), (), s, ())
         self.base, self.extents[reduction] = {}, whole
         self.parallel(0, end)
 
-    def _make(self, reduction: str, index: Value) -> None:
+    def _make(self, reduction: str) -> None:
         """What is computed in each round of the loop around the op, for that round."""
-        self.low.shared[reduction] = (index, 1)
         for op in self.low.made_in_rounds:
             if op.results[0] in self.op.operands:
                 self.low.locate(op)
-                Nest(self.low, op).run()
-        del self.low.shared[reduction]
+                nest = Nest(self.low, op)
+                nest.base, nest.extents[reduction] = self.base, self.extents[reduction]
+                nest.run()
         self.low.locate(self.op)
 
     def reduce_and_finish(self) -> None:
@@ -217,7 +232,7 @@ class Nest(TileAccess):
         for combination in self._reduction_segments():
             self.steps = combination
             for name, s in combination.items():
-                self.at[name] = (self.base.get(name, 0), s.step)
+                self._be_at(name, 0, s.step)
             found = self.loop(0, self._identities())
             found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
             totals = self._combined(totals, found) if totals else found
@@ -266,9 +281,8 @@ class Nest(TileAccess):
         if depth == len(self.reductions):
             return self.body(carried)
         s = self.steps[self.reductions[depth]]
-        base = self.base.get(self.reductions[depth])
-        if base is not None:
-            return self._rounds(depth, carried, s, base)
+        if self.reductions[depth] in self.base:
+            return self._rounds(depth, carried, s)
         if self.reductions[depth] in self.op.skips:
             return self._rounds(depth, carried, s, ends=self._ends(self.reductions[depth], s))
         block = self.blocks.get(self.reductions[depth], 0)
@@ -291,7 +305,9 @@ class Nest(TileAccess):
         args = [Value(v.type, "total") for v in carried]
         fresh = self._identities()
         outer = self.low.enter()
-        inner = self._rounds(depth, fresh, Segment(0, s.step, step), index)
+        self.base[self.reductions[depth]] = index
+        inner = self._rounds(depth, fresh, Segment(0, s.step, step))
+        del self.base[self.reductions[depth]]
         return list(self.low.leave(outer, (index, *args), carried, s, self._combined(args, inner)))
 
     def _free_blocks(self, depth: int, carried: list[Value], s: Segment, block: int) -> list[Value]:
@@ -339,29 +355,21 @@ class Nest(TileAccess):
         depth: int,
         carried: list[Value],
         s: Segment,
-        base: Value | None = None,
         ends: tuple[Value, Value] | None = None,
     ) -> list[Value]:
-        """One loop over a reduction, or its only round; indices count from `base`.
+        """One loop over a reduction, or its only round.
 
         `ends` are where it begins and ends, if that is computed.
         """
         name = self.reductions[depth]
         if s.hi - s.lo == s.step:
-            start: Value | Dim = s.lo
-            if base is not None:
-                start = self.low.b.emit(kernel.Index, (base,), value=symbol("i0") + s.lo)
-            self.at[name] = (start, s.step)
+            self._be_at(name, s.lo, s.step)
             return self.loop(depth + 1, carried)
         index = Value(INDEX_TYPE, name)
         args = [Value(v.type, "acc") for v in carried]
         fresh = self._identities() if name in self.op.cut else []
         outer = self.low.enter()
-        at = index
-        if base is not None:
-            total = affine.add(symbol("i0"), symbol("i1"))
-            at = self.low.b.emit(kernel.Index, (base, index), value=total)
-        self.at[name] = (at, s.step)
+        self._be_at(name, index, s.step)
         with self._partial(name, s):
             inner = self.loop(depth + 1, fresh or args)
         if fresh:

@@ -97,16 +97,17 @@ class _Lowering(GroupState):
     def _scratch(self, op: Generic, k: int, v: Value) -> None:
         kept: list[int] = []
         extents: list[Dim] = []
-        single = {*self.shared, *self.made_in_rounds.get(op, ())}
+        rounds = self.made_in_rounds.get(op, {})
+        single = {*self.shared, *[name for name, points in rounds.items() if points == 1]}
         for axis, es in enumerate(zip(*op.maps_of(k), strict=True)):
             names = affine.symbols(es[0])
             if len({*es}) == 1 and names and names <= single:
                 continue
             steps = self.steps.get(str(es[0]))
             kept.append(axis)
-            extents.append(steps[0] if steps else v.type.shape[axis])
+            extents.append(rounds.get(str(es[0])) or (steps[0] if steps else v.type.shape[axis]))
         buffer = self.b.emit(kernel.Alloc, type=BufferType(v.type.dtype, tuple(extents)))
-        self.memory[v] = Memory(buffer, tuple(kept), self.steps)
+        self.memory[v] = Memory(buffer, tuple(kept), {*self.steps, *rounds})
 
     def covered(self, depth: int) -> None:
         """The loops over the covered dimensions from `depth` on; within them all ops."""

@@ -184,11 +184,10 @@ def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
 def _block_splits(op: Generic, position: int, schedule: Schedule) -> dict[str, Split]:
     """How a reduction is cut whose blocks a loop goes around, for packed operands to lie in blocks.
 
-    What a round of that loop reads lies together then, and an instance that makes a copy needs no
-    more of it at a time. Panels as long as the whole reduction may be a large power of two apart,
-    and a cache has few places for them.
+    What a round of that loop reads lies together then. Panels as long as the whole reduction may be
+    a large power of two apart, and a cache has few places for them.
     """
-    if position not in {p.op for p in schedule.packs} | {p.op for p in schedule.promotes}:
+    if position not in {p.op for p in schedule.packs}:
         return {}
     found: dict[str, Split] = {}
     for name, size in [(a.name, a.size) for a in schedule.around if a.op == position]:

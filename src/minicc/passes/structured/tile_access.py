@@ -18,6 +18,7 @@ class TileAccess:
     low: GroupState
     axes: tuple[str, ...]
     at: dict[str, Position]
+    in_round: dict[str, Value | Dim]  # where it is in a round of a loop around, along that one
 
     def shape_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """The tile's shape with extent 1 for axes not among `names`."""
@@ -49,7 +50,7 @@ class TileAccess:
         """The coordinates of a map's axes over i0, i1, ...
 
         And t0, t1, ..., and the indices that i0, ... are. Along `local` dimensions they count from
-        the first point of the step.
+        the first point of the step or round.
         """
         indices: list[Value] = []
         binding: dict[str, Dim] = {}
@@ -58,9 +59,11 @@ class TileAccess:
             if name not in used:
                 continue
             start: Dim = 0
+            if name in local:
+                index = self.in_round.get(name, 0 if isinstance(index, Value) else index)
             if not isinstance(index, Value):
                 start = index
-            elif name not in local:
+            else:
                 start = symbol(f"i{len(indices)}")
                 indices.append(index)
             if points > 1:

@@ -149,7 +149,8 @@ def _packs(
         if contraction is None or contraction.rhs is None or position in as_it_lies:
             continue
         if position in copied:
-            if _rows_pay(contraction, group, plan, known, target):
+            twice = (position, contraction.lhs) in plan.promotes
+            if not twice and _rows_pay(contraction, group, plan, known, target):
                 yield Packing(position, contraction.lhs, 0)
             continue
         op, k = contraction.op, contraction.rhs

@@ -1,0 +1,224 @@
+"""Large products of which each instance copies blocks of what it multiplies to its own caches.
+
+    for blocks of k:                        around
+        copy rhs[k, columns]                promotes, and lhs[rows, k] where that lies by columns
+        for rows: for columns: for k:       totals[rows, columns] += lhs * rhs
+
+These are the blocks of Goto's product, except that what a cache shares there is the instance's own
+here; of which sizes they are is found by what a multiply-add costs then (Goto and van de Geijn,
+"Anatomy of High-Performance Matrix Multiplication", 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from heapq import nsmallest
+from math import prod
+from typing import NamedTuple
+
+from minicc.ir.core import Value
+from minicc.ir.index_maps import contiguous_name
+from minicc.ir.schedule import Around, Promotion
+from minicc.ir.structured import Group
+from minicc.passes.structured.contraction import contractions_in
+from minicc.passes.structured.draft import Draft
+from minicc.passes.structured.legal import MOST_COPIED, MOST_TOTALS
+from minicc.passes.structured.products import Product
+from minicc.passes.structured.tile_cost import Vectors, register_tiles
+from minicc.target import Target
+
+_DEEPEST = 560  # terms of a block of sums: each total joins others less often
+_FEWEST = 8  # rows, and vectors of terms, that are worth blocks
+_BLOCK_OF_L2 = 0.28  # of the second cache, which one side of a block may fill
+_LATE = 0.8  # of what a multiply-add takes, for an element that it reads from the second cache
+_LATER = 0.3  # of the cycles in which a line comes from beyond it, while rows are multiplied
+_COPIED = 0.7  # of them, before they are
+_COMES = 5.5  # multiply-adds in which a vector comes from the second cache
+_LATENCY = 8.5  # of which as many are in flight
+_RESTART = 580  # in which the first of a part of a row comes, which nothing fetches ahead
+_JOIN, _FAR_JOIN = 4.0, 10.0  # multiply-adds that a total costs in each block, near and far
+_WAYS = 8  # of a first cache, at least, each of which may have a row that is read where it lies
+_IN_FLIGHT = 12  # totals of a tile at least, which hide how long one takes
+_WORKERS = (1, 2, 4)  # threads among which instances are shared, all as likely
+_TILES = 6  # that are tried
+_PARTS = 6  # ways to part a side that are tried, from the fewest parts on
+
+
+class Sides(NamedTuple):
+    """What a product multiplies: extents, and how its operands lie.
+
+    `size` and `total` are bytes of an element and of a result. There is a `batch` of such products.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    size: int
+    total: int
+    by_columns: bool  # lhs, which is copied, too, then
+    layout: Vectors
+
+
+class Blocks(NamedTuple):
+    """The register tile of a product, and the block of an instance: rows, columns, and terms."""
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+    deep: int
+
+
+def in_blocks(
+    group: Group, product: Product, target: Target, constants: frozenset[Value]
+) -> Draft | None:
+    """How a product is tiled whose sides come from far; None for others.
+
+    Both sides are matrices of known sizes, and rhs no constant. Where lhs lies by columns, it
+    is no constant either: a constant is packed in the order in which tiles read it.
+    """
+    contraction, vector, rows, depth, layout, _, _ = product
+    op, lhs, rhs = contraction.op, contraction.lhs, contraction.rhs
+    if rhs is None or not is_of_matrices(group, product):
+        return None
+    if not varies(group, op.operands[rhs], constants):
+        return None
+    as_it_lies = contiguous_name(op.input_maps[lhs]) in contraction.depth
+    if not as_it_lies and not varies(group, op.operands[lhs], constants):
+        return None
+    (row,), extents = rows, op.space.extents
+    total = op.results[0].type.dtype.bytes
+    size = max(contraction.vectors, op.operands[lhs].type.dtype.bytes)
+    batch = [n for n in group.shared if n not in (row, vector)]
+    of_one = extents[row], extents[vector], depth
+    count = prod(extents[n] for n in batch)
+    sides = Sides(count, *of_one, size, total, not as_it_lies, layout)
+    blocks = cheapest_blocks(sides, target) if _comes_from_far(sides, target) else None
+    if blocks is None:
+        return None
+    position, (reduction,) = group.body.ops.index(op), contraction.depth
+    sizes = {row: blocks.rows, vector: blocks.columns}
+    draft = Draft((*batch, *sizes), sizes, {}, {row: blocks.height, vector: blocks.width})
+    if blocks.deep < depth:
+        draft.around = (Around(position, reduction, blocks.deep),)
+    copied = (rhs,) if as_it_lies else (lhs, rhs)
+    draft.promotes = tuple([Promotion(position, k) for k in copied])
+    return draft
+
+
+def is_of_matrices(group: Group, product: Product) -> bool:
+    """Whether a group has one product, of two matrices of known sizes."""
+    contraction = product.contraction
+    plain = len(contractions_in(group.body.ops)) == len(contraction.depth) == len(product.rows) == 1
+    return plain and contraction.op.space.static and contraction.reads_matrices
+
+
+def varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
+    """Whether a value of a group's body is a tensor that it is given, and no constant."""
+    args = group.body.args
+    return v in args and group.operands[args.index(v)] not in constants
+
+
+def _comes_from_far(sides: Sides, target: Target) -> bool:
+    """Whether what is multiplied is not near, and there is enough of it.
+
+    The second cache does not hold it; or it has a good part of that, and lhs lies by columns, each
+    element of which is on another page.
+    """
+    fewest = min(sides.rows, sides.depth // sides.layout.lanes)
+    if fewest < _FEWEST or sides.columns < sides.layout.lanes:
+        return False
+    size = (sides.rows + sides.columns) * sides.depth * sides.size
+    if sides.by_columns:
+        return size > target.l2 // 4
+    return size >= target.l2 // 2 and size * sides.batch > target.l2
+
+
+@cache
+def cheapest_blocks(sides: Sides, target: Target) -> Blocks | None:
+    """The blocks whose product costs least; None where no tile fits.
+
+    Of the register tiles those are tried that are best for all of it.
+    """
+
+    def of_all(tile: tuple[int, int]) -> float:
+        whole = Blocks(*tile, sides.rows, sides.columns, sides.depth)
+        return _multiplied(whole, sides.layout.lanes, near=False)
+
+    tiles = nsmallest(_TILES, _tiles(sides, target), key=of_all)
+    found = [b for tile in tiles for b in _blocks(sides, *tile, target)]
+    return min(found, key=lambda b: cost_of_blocks(b, sides, target), default=None)
+
+
+def cost_of_blocks(b: Blocks, sides: Sides, target: Target) -> float:
+    """Multiply-adds of vectors that take as long as a term of all sums, on one of some threads."""
+    lanes, stream = sides.layout.lanes, target.stream
+    blocks = -(-sides.rows // b.rows) * -(-sides.columns // b.columns)
+    instances = blocks * sides.batch
+    idle = sum(-(-instances // n) * n / instances - 1 for n in _WORKERS) / len(_WORKERS)
+    once = _COPIED if sides.by_columns else _LATER
+    fetch = stream * (once * b.rows + _COPIED * b.columns)
+    parted = (b.columns < sides.columns) + (sides.by_columns and b.rows < sides.rows)
+    far = b.rows * b.columns * sides.total > _BLOCK_OF_L2 * target.l2
+    join = (_FAR_JOIN if far else _JOIN) * b.rows * b.columns / b.deep
+    near = b.deep * b.columns * sides.size <= target.near
+    others = (fetch + join) / lanes + _RESTART * parted
+    return blocks * (_multiplied(b, lanes, near) + others) * (1 + idle)
+
+
+def _multiplied(b: Blocks, lanes: int, near: bool) -> float:
+    """The multiply-adds of a block, with what they wait for."""
+    vectors = [-(-width // lanes) for width in _steps(b.columns, b.width)]
+    late = 1 + _LATE * (1 / b.height + 0.75 / max(vectors))
+    come = 0.0 if near else _COMES * sum(vectors)
+
+    def row(height: int) -> float:
+        return max(sum(max(height * v, _LATENCY) for v in vectors), come)
+
+    whole, rest = divmod(b.rows, b.height)
+    return late * (whole * row(b.height) + (row(rest) if rest else 0.0))
+
+
+def _steps(extent: int, step: int) -> list[int]:
+    """An extent in whole steps, and what is left."""
+    whole, rest = divmod(extent, step)
+    return [step] * whole + [rest] * bool(rest)
+
+
+def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
+    """Register tiles of rows and columns that blocks may consist of."""
+    lanes, extents = sides.layout.lanes, {"rows": sides.rows, "columns": sides.columns}
+    for tile in register_tiles(("rows",), "columns", extents, lanes, target.registers):
+        height, width = tile["rows"], tile["columns"]
+        near = height <= _WAYS or sides.by_columns
+        busy = height * sides.layout.of(width) >= _IN_FLIGHT
+        if near and busy and (width % lanes == 0 or width == sides.columns):
+            yield height, width
+
+
+def _blocks(sides: Sides, height: int, width: int, target: Target) -> Iterator[Blocks]:
+    """Blocks of whole tiles that the second cache has room for."""
+    room = min(int(_BLOCK_OF_L2 * target.l2) // sides.size, MOST_COPIED)
+    for most in (_DEEPEST, _DEEPEST // 2, _DEEPEST // 4):
+        deep = -(-sides.depth // -(-sides.depth // most))
+        copied = room // deep
+        tall = copied if sides.by_columns else sides.rows
+        for rows in _parts(sides.rows, tall, height):
+            for columns in _parts(sides.columns, min(copied, MOST_TOTALS // rows), width):
+                yield Blocks(height, width, rows, columns, deep)
+
+
+def _parts(extent: int, most: int, step: int) -> Iterator[int]:
+    """Parts of a side: all of it, or in whole steps, as the last one overlaps its neighbour."""
+    most = min(most, extent)
+    if most == extent:
+        yield extent
+    if most < step:
+        return
+    fewest = -(-extent // (most // step * step))
+    for count in range(fewest, fewest + _PARTS):
+        size = -(-extent // count // step) * step
+        if step <= size <= most and size < extent:
+            yield size
