@@ -33,16 +33,15 @@ _FEWEST = 8  # rows, and vectors of terms, that are worth blocks
 _BLOCK_OF_L2 = 0.28  # of the second cache, which one side of a block may fill
 _LATE = 0.8  # of what a multiply-add takes, for an element that it reads from the second cache
 _LATER = 0.3  # of the cycles in which a line comes from beyond it, while rows are multiplied
-_COPIED = 0.7  # of them, before they are
+_COPIED = 1.2  # of them, before they are
 _COMES = 5.5  # multiply-adds in which a vector comes from the second cache
 _LATENCY = 8.5  # of which as many are in flight
-_RESTART = 580  # in which the first of a part of a row comes, which nothing fetches ahead
-_JOIN, _FAR_JOIN = 4.0, 10.0  # multiply-adds that a total costs in each block, near and far
+_JOIN, _FAR_JOIN = 8.0, 16.0  # multiply-adds that a total costs in each block, near and far
 _WAYS = 8  # of a first cache, at least, each of which may have a row that is read where it lies
 _IN_FLIGHT = 12  # totals of a tile at least, which hide how long one takes
 _WORKERS = (1, 2, 4)  # threads among which instances are shared, all as likely
 _TILES = 6  # that are tried
-_PARTS = 6  # ways to part a side that are tried, from the fewest parts on
+_PARTS = (8, 16)  # of a side, which are tried besides about as few as can be
 
 
 class Sides(NamedTuple):
@@ -157,15 +156,14 @@ def cost_of_blocks(b: Blocks, sides: Sides, target: Target) -> float:
     lanes, stream = sides.layout.lanes, target.stream
     blocks = -(-sides.rows // b.rows) * -(-sides.columns // b.columns)
     instances = blocks * sides.batch
-    idle = sum(-(-instances // n) * n / instances - 1 for n in _WORKERS) / len(_WORKERS)
+    last = [-(-instances // n) * n - instances + (n - 1) / 2 for n in _WORKERS]
+    idle = sum(last) / len(last) / instances
     once = _COPIED if sides.by_columns else _LATER
     fetch = stream * (once * b.rows + _COPIED * b.columns)
-    parted = (b.columns < sides.columns) + (sides.by_columns and b.rows < sides.rows)
     far = b.rows * b.columns * sides.total > _BLOCK_OF_L2 * target.l2
     join = (_FAR_JOIN if far else _JOIN) * b.rows * b.columns / b.deep
     near = b.deep * b.columns * sides.size <= target.near
-    others = (fetch + join) / lanes + _RESTART * parted
-    return blocks * (_multiplied(b, lanes, near) + others) * (1 + idle)
+    return blocks * (_multiplied(b, lanes, near) + (fetch + join) / lanes) * (1 + idle)
 
 
 def _multiplied(b: Blocks, lanes: int, near: bool) -> float:
@@ -218,7 +216,9 @@ def _parts(extent: int, most: int, step: int) -> Iterator[int]:
     if most < step:
         return
     fewest = -(-extent // (most // step * step))
-    for count in range(fewest, fewest + _PARTS):
+    for count in sorted(
+        {*range(fewest, fewest + 4), 2 * fewest, *[n for n in _PARTS if n > fewest]}
+    ):
         size = -(-extent // count // step) * step
         if step <= size <= most and size < extent:
             yield size
