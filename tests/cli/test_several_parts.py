@@ -146,13 +146,13 @@ def test_a_dump_has_a_folder_for_each_part(hosted: str, tmp_path: Path) -> None:
     assert folders == {"part-1": names, "part-2": ["host.mcc"], "part-3": names}
     assert result.stderr == f"written: {dump}/part-1, {dump}/part-2, {dump}/part-3\n"
     assert load_dump(dump / "part-2" / "host.mcc")[1].level == "graph"
-    file = dump / "part-3" / "15-fuse.mcc"
+    file = dump / "part-3" / "16-fuse.mcc"
     assert HEADS[2] in file.read_text()
     resumed = invoke("compile", str(file), "--emit", "program").stdout
     assert HEADS[2] + resumed == invoke("compile", hosted, *SHAPE, "--part", "3").stdout
     one = tmp_path / "one"
     assert invoke("compile", hosted, *SHAPE, "--part", "3", "--dump", str(one)).exit_code == 0
-    assert (one / "15-fuse.mcc").read_bytes() == file.read_bytes()
+    assert (one / "16-fuse.mcc").read_bytes() == file.read_bytes()
 
 
 def test_files_have_the_numbers_of_parts(hosted: str, tmp_path: Path) -> None:

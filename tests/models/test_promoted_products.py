@@ -52,13 +52,13 @@ def test_promoted(
         copy, op, *_ = generics(packed)
         assert copy.result in op.operands
     for target in [t for t in TARGETS if TARGETS[t].runs_here()]:
-        check(function, left, right, element, target)
+        check(function, left, right, target=target)
 
 
 @pytest.mark.parametrize(
     ("x", "w"),
-    [((8, 300), (300, 2000)), ((900, 300), (300, 2000)), ((100, 300), (300, 60))],
-    ids=["few rows", "many rows", "few columns"],
+    [((8, 300), (300, 2000)), ((100, 300), (300, 60))],
+    ids=["few rows", "few columns"],
 )
 def test_others_are_packed_apart_or_not_at_all(x: tuple[int, ...], w: tuple[int, ...]) -> None:
     left, right = arrays_of(x, w, f32)

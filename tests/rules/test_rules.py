@@ -103,6 +103,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     "whole-power": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(7))),
     "convolution-of-narrow": lambda b, x: _conv(b, b.emit(graph.Cast, x, dtype=F16)),
     "convolution-of-padding": lambda b, x: _conv(b, _pad(b, x, (0, 0, 4, 0)), (4, 1)),
+    "sums-as-one": lambda b, x: b.emit(graph.Contract, x, x, "zjkl,yikl->zijy"),
     "product-of-narrow": lambda b, x: b.emit(
         graph.Contract,
         b.emit(graph.Cast, x, dtype=BF16),

@@ -371,6 +371,24 @@ def _build_narrow_product(b: Builder, op: Any, found: Any) -> Value:
     return b.emit(graph.Cast, b.emit(type(op), *wide, **op.attrs), dtype=op.result.type.dtype)
 
 
+def _match_pair_of_sums(op: graph.Contract, producer: Producer) -> str | None:
+    """Two letters that are summed, and follow each other in both operands."""
+    left, right, out = graph.parse_equation(op.equation)
+    pairs = (left[k : k + 2] for k in range(len(left) - 1))
+    return next((p for p in pairs if not op.form and p in right and not {*p} & {*out}), None)
+
+
+def _build_one_sum(b: Builder, op: graph.Contract, pair: str) -> Value:
+    *terms, out = graph.parse_equation(op.equation)
+    operands = []
+    for v, letters in zip(op.operands, terms, strict=True):
+        at, shape = letters.index(pair), v.type.shape
+        joined = (*shape[:at], graph.product(shape[at : at + 2]), *shape[at + 2 :])
+        operands.append(b.emit(graph.Reshape, v, shape=joined))
+    equation = f"{','.join(letters.replace(pair, pair[0]) for letters in terms)}->{out}"
+    return b.emit(graph.Contract, *operands, equation)
+
+
 RULES: tuple[Rule, ...] = (
     # what is multiplied often is widened once, and not each time; weights of few rows are read
     # from memory as they are
@@ -389,6 +407,8 @@ RULES: tuple[Rule, ...] = (
     Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
     Rule("slice-of-concat", graph.Slice, "exact", _match_part, _build_part),
     Rule("slice-of-reshape", graph.Slice, "exact", _match_single, _build_single),
+    # long sums over one dimension go in blocks
+    Rule("sums-as-one", graph.Contract, "reassociates", _match_pair_of_sums, _build_one_sum),
     Rule("multiply-by-one", graph.Mul, "exact", _match_mul_one, _keep),
     Rule(
         "scale-into-weights",

@@ -88,12 +88,17 @@ def in_blocks(
     if not as_it_lies and not varies(group, op.operands[lhs], constants):
         return None
     (row,), extents = rows, op.space.extents
-    total = op.results[0].type.dtype.bytes
-    size = max(contraction.vectors, op.operands[lhs].type.dtype.bytes)
     batch = [n for n in group.shared if n not in (row, vector)]
-    of_one = extents[row], extents[vector], depth
-    count = prod(extents[n] for n in batch)
-    sides = Sides(count, *of_one, size, total, not as_it_lies, layout)
+    sides = Sides(
+        batch=prod(extents[n] for n in batch),
+        rows=extents[row],
+        columns=extents[vector],
+        depth=depth,
+        size=max(contraction.vectors, op.operands[lhs].type.dtype.bytes),
+        total=op.results[0].type.dtype.bytes,
+        by_columns=not as_it_lies,
+        layout=layout,
+    )
     blocks = cheapest_blocks(sides, target) if _comes_from_far(sides, target) else None
     if blocks is None:
         return None
@@ -168,21 +173,17 @@ def cost_of_blocks(b: Blocks, sides: Sides, target: Target) -> float:
 
 def _multiplied(b: Blocks, lanes: int, near: bool) -> float:
     """The multiply-adds of a block, with what they wait for."""
-    vectors = [-(-width // lanes) for width in _steps(b.columns, b.width)]
-    late = 1 + _LATE * (1 / b.height + 0.75 / max(vectors))
-    come = 0.0 if near else _COMES * sum(vectors)
+    tiles, left = divmod(b.columns, b.width)
+    vectors, rest = -(-b.width // lanes), -(-left // lanes)
+    late = 1 + _LATE * (1 / b.height + 0.75 / vectors)
+    come = 0.0 if near else _COMES * (tiles * vectors + rest)
 
     def row(height: int) -> float:
-        return max(sum(max(height * v, _LATENCY) for v in vectors), come)
+        last = max(height * rest, _LATENCY) if rest else 0.0
+        return max(tiles * max(height * vectors, _LATENCY) + last, come)
 
-    whole, rest = divmod(b.rows, b.height)
-    return late * (whole * row(b.height) + (row(rest) if rest else 0.0))
-
-
-def _steps(extent: int, step: int) -> list[int]:
-    """An extent in whole steps, and what is left."""
-    whole, rest = divmod(extent, step)
-    return [step] * whole + [rest] * bool(rest)
+    whole, few = divmod(b.rows, b.height)
+    return late * (whole * row(b.height) + (row(few) if few else 0.0))
 
 
 def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
@@ -216,9 +217,8 @@ def _parts(extent: int, most: int, step: int) -> Iterator[int]:
     if most < step:
         return
     fewest = -(-extent // (most // step * step))
-    for count in sorted(
-        {*range(fewest, fewest + 4), 2 * fewest, *[n for n in _PARTS if n > fewest]}
-    ):
+    counts = {*range(fewest, fewest + 4), 2 * fewest, *[n for n in _PARTS if n > fewest]}
+    for count in sorted(counts):
         size = -(-extent // count // step) * step
         if step <= size <= most and size < extent:
             yield size
