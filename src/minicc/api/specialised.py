@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree
-from minicc.frontends.trace.given import Reference
+from minicc.frontends.trace.given import Reference, is_read
 from minicc.frontends.trace.paths import DENSE, value_key
 from minicc.frontends.trace.pytree import NUMBERS, Key
 from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
@@ -306,8 +306,10 @@ class Known:
         """The numbers that are no constants for a call that is to be traced."""
         for found in self._near(call):
             for r in found.environment.changed():
-                number = type(r.value) in NUMBERS and type(r.now()) is type(r.value)
-                if number and r.place not in self._settled:
+                now = r.now()
+                number = type(r.value) in NUMBERS and type(now) is type(r.value)
+                moves = number or (is_read(r.value) and is_read(now))
+                if moves and r.place not in self._settled:
                     self._moving[r.place] = r
         family = self._families.get(call.key)
         if family is None or family.last is None:

@@ -100,6 +100,7 @@ class Path:
         """End the segment, do what `make` gives for places in the pool, and go on after it."""
         if recorder.loops:
             recorder.write_out(f"Python or NumPy computes `{recorder.source()}`")
+        recorder.require_inside(needed)
         state = State.capture(recorder, needed) if self.tree.folds else None
         boxes = recorder.live()
         carried = _carried(boxes) if state is None else state.values

@@ -6,6 +6,11 @@ does it at each call, so it is Python's own in every bit. A term that meets an a
 input of the program. Where Python needs a value (a condition, an index, a text), that value is a
 guard, and where it is the number itself that is needed, the number is a constant after all: the
 trace begins again (`Again`).
+
+An array of floating-point numbers that a function reads from outside is an input, too, which is
+read at each call: to compare what it holds with what it held would take as long as much of what is
+computed with it. Where something is made of such arrays alone, they are constants instead, and it
+is made once.
 """
 
 from __future__ import annotations
@@ -13,15 +18,16 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from minicc.frontends.trace.objects import MISSING
-from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.paths import DENSE, value_key
 from minicc.frontends.trace.recorder import Again, Recorder, type_of
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
+from minicc.ir.types import from_numpy
 
 ELEMENTS: dict[type, Any] = {
     float: np.float64,
@@ -29,28 +35,46 @@ ELEMENTS: dict[type, Any] = {
     complex: np.complex128,
     bool: np.bool_,
 }
-_INPUTS = 64  # of one program that Python computes
+OPEN = (list, tuple, dict)  # whose elements may have references of their own
+_INPUTS = 64  # of one program that are no arguments
+_COMPARED = 1024  # bytes up to which an array from outside is a constant, and compared
 _AFRESH = 8  # traces that begin again for an input that a break or a loop came before
 
 
 class Reference:
-    """A value that traced code read from outside: where it lives, its name, and what it was."""
+    """A value that traced code read from outside: where it lives, its name, and what it was.
 
-    __slots__ = ("home", "kind", "name", "value")
+    An element of a list, tuple or dict lives in what the reference to that gives. Where elements
+    that are arrays have references of their own, the container's is `open`.
+    """
 
-    def __init__(self, kind: str, home: Any, name: str, value: Any) -> None:
+    __slots__ = ("home", "kind", "name", "open", "value")
+
+    def __init__(self, kind: str, home: Any, name: Any, value: Any) -> None:
         self.kind = kind
         self.home = home
         self.name = name
         self.value = value
+        self.open = False
 
     @property
     def place(self) -> Any:
         """Equal for references to the same place; `home` must be held."""
-        return id(self.home), self.name
+        inner = isinstance(self.home, Reference)
+        return (self.home.place if inner else id(self.home)), self.name
+
+    @property
+    def path(self) -> str:
+        """The name as code would spell it."""
+        return f"{self.home.path}[{self.name!r}]" if isinstance(self.home, Reference) else self.name
 
     def now(self) -> Any:
         """What is there now."""
+        if isinstance(self.home, Reference):
+            try:
+                return self.home.now()[self.name]
+            except (LookupError, TypeError):
+                return MISSING
         if isinstance(self.home, (dict, types.MappingProxyType)):
             return self.home.get(self.name, MISSING)
         if isinstance(self.home, types.CellType):
@@ -104,6 +128,10 @@ class Given:
         self._afresh = 0
         self._late = False
         self._flags = True  # whether those that are True or False may be terms
+        # the arrays from outside, by their places: their element types and shapes
+        self._arrays: dict[int, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+        self._still: set[Any] = set()  # which of these are constants
+        self._open = True  # whether others may be inputs
 
     def copy(self, numbers: Sequence[Any]) -> Given:
         """One that the trace of another call may add to."""
@@ -130,6 +158,41 @@ class Given:
     def enter(self, recorder: Recorder) -> None:
         """Let the program have the inputs that are known of, after its arguments."""
         self.boxes = {place: self._input(recorder, place) for place in self.boxes}
+
+    def array(self, recorder: Recorder, reference: Reference) -> Tracer | None:
+        """The input that an array from outside is; None where it is a constant."""
+        x, key = reference.value, reference.place
+        if recorder.path is None or not self._open or key in self._still or not is_read(x):
+            return None
+        if key not in self._leaves:
+            name = f"{reference.kind} {reference.path}"
+            self._leaves[key] = (self._add(name, None, x), reference, np.ndarray)
+        place = self._leaves[key][0]
+        self._arrays[place] = x.dtype, x.shape
+        return self._at(recorder, place)
+
+    def keep_still(self, *groups: Iterable[int]) -> None:
+        """Begin again with the arrays from outside at these places as constants.
+
+        Not with those that were seen to change.
+        """
+        places = self._arrays.keys() & set[int]().union(*groups)
+        self._hold({key for key, leaf in self._leaves.items() if leaf[0] in places} - self.moving)
+
+    def keep_root_still(self, box: Tracer) -> None:
+        """Begin again with an array from outside as a constant, if it is one that is returned."""
+        places = {p for p in self._arrays if self.boxes.get(p) is box}
+        self._hold({key for key, leaf in self._leaves.items() if leaf[0] in places})
+
+    def keep_all_still(self) -> None:
+        """Begin again with all of them as constants, if there are any."""
+        self._open = not self._arrays
+        self._hold({key for key, leaf in self._leaves.items() if leaf[0] in self._arrays})
+
+    def _hold(self, keys: set[Any]) -> None:
+        if keys:
+            self._still |= keys
+            self._again(self.moving)
 
     def leaf(self, key: Any, source: Any, name: str, value: Any) -> Term | None:
         """A number from outside, `source` says where it is; None where it is a constant."""
@@ -180,8 +243,12 @@ class Given:
         """Begin again with these numbers as constants, where they are none."""
         left = self.moving - keys
         if left != self.moving:
-            vars(self).update(vars(Given(left, self.numbers)) | {"offered": self.offered})
-            raise Again
+            self._again(left)
+
+    def _again(self, moving: set[Any]) -> NoReturn:
+        kept = {"offered": self.offered, "_still": self._still, "_open": self._open}
+        vars(self).update(vars(Given(moving, self.numbers)) | kept)
+        raise Again
 
     def forget_flags(self) -> None:
         """Have True and False as constants, where there are any."""
@@ -190,19 +257,26 @@ class Given:
 
     def box(self, recorder: Recorder, term: Term) -> Tracer:
         """The input of the program that a term is."""
-        box = self.boxes.get(term.place)
-        if box is None:
+        box = self._at(recorder, term.place)
+        if box is None and term.place not in self.boxes:
+            self.forget(self._origins(term.place))
+        # a constant till the trace begins again, which then knows all inputs
+        return Tracer(recorder, _array(term.value)) if box is None else box
+
+    def _at(self, recorder: Recorder, place: int) -> Tracer | None:
+        """The input at a place; None where there can be none, or not before another trace."""
+        if self.boxes.get(place) is None:
             # within a loop that is recorded it would be one of the loop's own values
             path = recorder.path
             late = path.breaks or path.tree.root is not None or recorder.loops
             if len(self.boxes) == _INPUTS or (late and self._afresh == _AFRESH):
-                self.forget(self._origins(term.place))
-            self.boxes[term.place] = None
-            if late:  # a constant till the trace begins again, which then knows all inputs
+                return None
+            self.boxes[place] = None
+            if late:
                 self._late = True
-                return Tracer(recorder, _array(term.value))
-            box = self.boxes[term.place] = self._input(recorder, term.place)
-        return box
+            else:
+                self.boxes[place] = self._input(recorder, place)
+        return self.boxes[place]
 
     def require_inputs(self) -> None:
         """Begin again where some inputs were not known before what they had to come before."""
@@ -215,7 +289,10 @@ class Given:
         value = Value(type_of(array), self._names[place])
         recorder.inputs.append(value)
         recorder.path.state.append(array)
-        return Tracer(recorder, value)
+        if place not in self._arrays:
+            return Tracer(recorder, value)
+        recorder.outside[value] = frozenset([place])
+        return Tracer(recorder, value, locked=f"the captured array `{self._names[place]}`")
 
     def _origins(self, place: int) -> set[Any]:
         """The numbers from outside that one depends on."""
@@ -238,6 +315,10 @@ class Given:
             value = numbers[source] if type(source) is int else source.now()
             if type(value) is not kind:
                 return None
+            if isinstance(value, np.ndarray):
+                dense = value.flags.num & DENSE == DENSE
+                if not dense or (value.dtype, value.shape) != self._arrays[place]:
+                    return None
             values[place] = value
         for place, function, operands, kind, seen in self._steps.values():
             value = _outcome(function, [values[k] for k in operands])
@@ -248,7 +329,13 @@ class Given:
 
     def end(self) -> None:
         """Let go of the trace; what must hold stays."""
-        found = [f"{self._names[p]} is a {kind.__name__}" for p, _, kind in self._leaves.values()]
+        leaves = self._leaves.values()
+        found = [
+            f"{self._names[p]} is a {k.__name__}" for p, _, k in leaves if p not in self._arrays
+        ]
+        for place, (dtype, shape) in self._arrays.items():
+            extents = ",".join(map(str, shape))
+            found.append(f"{self._names[place]} is {dtype}[{extents}], read at each call")
         seen = [s.place for s in self._steps.values() if s.seen is not None]
         self.guards = found + [f"{self._names[p]} is {self._now[p]!r}" for p in seen]
         self.boxes = dict.fromkeys(self.boxes)
@@ -256,7 +343,15 @@ class Given:
 
 
 def _array(value: Any) -> Array:
-    return np.array(value, ELEMENTS[type(value)])
+    return value if type(value) is np.ndarray else np.array(value, ELEMENTS[type(value)])
+
+
+def is_read(x: Any) -> bool:
+    """Whether a value from outside is an array of the kind that is an input."""
+    if type(x) is not np.ndarray or x.dtype.kind not in "fc" or x.nbytes <= _COMPARED:
+        return False
+    known = from_numpy(x.dtype) is not None and x.dtype.isnative
+    return known and x.flags.num & DENSE == DENSE
 
 
 def _key(value: Any) -> Any:

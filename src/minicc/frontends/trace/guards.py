@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.given import Reference
+from minicc.frontends.trace.given import OPEN, Reference, is_read
 from minicc.frontends.trace.objects import MISSING, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
 from minicc.ir.core import attribute_key
@@ -190,14 +190,17 @@ class _Bits:
     __hash__ = None  # type: ignore[assignment]
 
 
-def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
+def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH, inside: bool = True) -> Any:
     """Equal while a value from outside is what it was.
 
     Numbers, texts, arrays, containers and objects of libraries are compared by content, other
-    things by identity. One that is to be `kept` holds copies of large arrays.
+    things by identity. One that is to be `kept` holds copies of large arrays. Where it is not to
+    be looked `inside`, arrays that may be inputs have guards of their own.
     """
     if isinstance(value, (bool, int, float, complex)):
         return type(value), attribute_key(value)
+    if not inside and is_read(value):
+        return np.ndarray
     if isinstance(value, np.ndarray):
         small = value.nbytes <= _BY_VALUE and not value.dtype.hasobject
         content = value.tobytes() if small else _Bits(value, kept)
@@ -209,11 +212,13 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
     if depth == 0 or isinstance(value, (*_FIXED, types.ModuleType)):
         return id(value)
     if isinstance(value, (tuple, list, collections.deque)):
-        return (type(value), *[fingerprint(v, kept, depth - 1) for v in value])
+        inside |= type(value) not in OPEN
+        return (type(value), *[fingerprint(v, kept, depth - 1, inside) for v in value])
     if isinstance(value, (set, frozenset)):
         return type(value), frozenset((type(v), v) for v in value)
     if isinstance(value, dict):
-        items = [(type(k), k, fingerprint(v, kept, depth - 1)) for k, v in value.items()]
+        inside |= type(value) not in OPEN
+        items = [(type(k), k, fingerprint(v, kept, depth - 1, inside)) for k, v in value.items()]
         return (type(value), *items)
     state = getattr(value, "__dict__", None)
     if not isinstance(state, dict) or callable(value) or is_stood_in(value):
@@ -236,7 +241,7 @@ class Environment:
         self._references: list[tuple[Reference, Any, bool]] = [
             (r, was, _is_fixed(r.value) or was == id(r.value))
             for r in references
-            for was in (fingerprint(r.value, kept=True),)
+            for was in (fingerprint(r.value, kept=True, inside=not r.open),)
         ]
 
     def holds(self) -> bool:
@@ -244,13 +249,17 @@ class Environment:
         # a plain loop, for this is asked at each call
         for reference, was, fixed in self._references:
             now = reference.now()
-            if not (fixed and now is reference.value) and fingerprint(now) != was:
+            same = fixed and now is reference.value
+            if not same and fingerprint(now, inside=not reference.open) != was:
                 return False
         return True
 
     def changed(self) -> list[Reference]:
         """Those that are not what they were."""
-        return [r for r, was, _ in self._references if fingerprint(r.now()) != was]
+        prints = (
+            (r, was, fingerprint(r.now(), inside=not r.open)) for r, was, _ in self._references
+        )
+        return [r for r, was, now in prints if now != was]
 
     def explain(self) -> str:
         """Which are not what they were; empty where all are."""
@@ -264,7 +273,7 @@ class Environment:
 
 def _sentence(reference: Reference) -> str:
     now = reference.now()
-    what = f"{reference.kind} {reference.name}"
+    what = f"{reference.kind} {reference.path}"
     if now is MISSING:
         return f"{what}: is gone"
     if isinstance(now, (bool, int, float, str, type(None))):
@@ -274,7 +283,7 @@ def _sentence(reference: Reference) -> str:
 
 def _expected(reference: Reference) -> str:
     value = reference.value
-    what = f"{reference.kind} {reference.name}"
+    what = f"{reference.kind} {reference.path}"
     if value is MISSING:
         return f"{what} is not there"
     if isinstance(value, (bool, int, float, str, type(None))):

@@ -28,6 +28,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
 from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 
+_VIEWS = (graph.Reshape, graph.Transpose, graph.Slice, graph.Broadcast)
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
 _LONG = 1_000  # ops of a trace up to which loops of few rounds are written out
@@ -130,6 +131,8 @@ class Recorder:
         self.told: dict[str, str] = {}  # what became of each loop, by its line
         self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
         self.work = 0  # ops that were recorded, and what segments weigh
+        # inputs that are arrays from outside, and views of them, by the places of these
+        self.outside: dict[Value, frozenset[int]] = {}
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
@@ -215,6 +218,7 @@ class Recorder:
         """Put the new segment's values into the boxes; what is computed just now is moved too."""
         for box in boxes:
             box.rebind(moved)
+        self.outside = {moved[v]: places for v, places in self.outside.items() if v in moved}
         earlier = {old: moved[v] for old, v in self._moved.items() if v in moved}
         self._moved = {**earlier, **moved}
 
@@ -259,9 +263,29 @@ class Recorder:
         if self._moved:
             args = tuple([self._latest(a) for a in args])
         if self._made is None:
-            return self._builder.emit(cls, *args, **attrs)
-        value: Value = self._once(cls, args, attrs).result
+            value = self._builder.emit(cls, *args, **attrs)
+        else:
+            value = self._once(cls, args, attrs).result
+        if self.outside:
+            self._note_outside(value)
         return value
+
+    def require_inside(self, boxes: Sequence[Any]) -> None:
+        """Have arrays from outside as constants if nothing else is needed for what Python sees."""
+        values = [c for c in (b.content for b in boxes) if isinstance(c, Value)]
+        if values and self.outside.keys() >= {*values}:
+            self.numbers.keep_still(*[self.outside[v] for v in values])
+
+    def _note_outside(self, value: Value) -> None:
+        """See whether a value that was just recorded is made of nothing but what is outside."""
+        op = self.ops[-1]
+        found = [self.outside[v] for v in op.operands if v in self.outside]
+        if not found or value not in op.results:
+            return
+        if self._known.union(self.outside).issuperset(op.operands):
+            if not isinstance(op, _VIEWS):
+                self.numbers.keep_still(*found)
+            self.outside[value] = frozenset[int]().union(*found)
 
     def emit_unsure(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """`emit` for what fails where an index is out of bounds, also if its result is unused."""

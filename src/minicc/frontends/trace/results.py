@@ -122,6 +122,8 @@ class _Taking:
             leaf.look()
         if isinstance(leaf, Tracer):
             leaf.content  # noqa: B018  # a view that is read on the host ends the segment
+            if self.recorder.numbers:  # what is returned shares memory with what is outside
+                self.recorder.numbers.keep_root_still(leaf.root)
             self._roots[id(leaf.root)] += 1
 
     def take(self, leaf: Any, path: str) -> Any:

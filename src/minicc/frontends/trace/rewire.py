@@ -34,7 +34,7 @@ from minicc.frontends.trace.effects import (
     printed,
     scientific,
 )
-from minicc.frontends.trace.given import Reference
+from minicc.frontends.trace.given import OPEN, Reference, is_read
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
 from minicc.frontends.trace.loops.code import codes_within, instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
@@ -49,7 +49,7 @@ from minicc.frontends.trace.namespace import (
 )
 from minicc.frontends.trace.numbers import FLOAT, INT, Number, extreme
 from minicc.frontends.trace.objects import MISSING, is_library, stand_in
-from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
@@ -112,6 +112,7 @@ class Rewirer:
         self._globals: dict[int, dict[str, Any]] = {}
         self._seen: set[tuple[int, str]] = set()
         self._arrays: dict[int, Tracer] = {}
+        self._places: dict[int, tuple[Any, Any]] = {}
         self._containers: list[tuple[str, Any, Any]] = []
 
     def value(self, x: Any, name: str) -> Any:
@@ -217,6 +218,8 @@ class Rewirer:
         """Note what is read, once, and give what stands for it."""
         reference = Reference(kind, home, name, value)
         given = self.recorder.numbers
+        if given and is_read(value):
+            return self._array(reference)
         term = given and given.leaf(reference.place, reference, f"{kind} {name}", value)
         if term:
             return Number.of(self.recorder, term)
@@ -224,7 +227,34 @@ class Rewirer:
             self._seen.add(reference.place)
             if not isinstance(value, types.ModuleType):
                 self.references.append(reference)
+        if given and type(value) in OPEN and any(map(is_read, leaves(value))):
+            reference.open = True
+            return self.container(self._opened(reference), name)
         return self.value(value, name)
+
+    def _opened(self, reference: Reference) -> Any:
+        """The copy of a container, with elements that are arrays as inputs where they may be."""
+        x = reference.value
+        if type(x) not in OPEN:
+            return self.value(x, reference.path)
+        pairs = x.items() if type(x) is dict else enumerate(x)
+        parts = [Reference(reference.kind, reference, k, v) for k, v in pairs]
+        made = [self._array(p) if is_read(p.value) else self._opened(p) for p in parts]
+        return dict(zip(x, made, strict=True)) if type(x) is dict else type(x)(made)
+
+    def _array(self, reference: Reference) -> Tracer:
+        """The input that an array is, or a constant: what is read at two places is one."""
+        place, x = reference.place, reference.value
+        box: Tracer | None = self.recorder.numbers.array(self.recorder, reference)
+        if box is None:
+            if place not in self._seen:
+                self._seen.add(place)
+                self.references.append(reference)
+            return self.array(x, reference.path)
+        known = self._places.setdefault(id(x), (place, x))
+        if known[0] != place or id(x) in self.recorder.given or id(x) in self._arrays:
+            self.recorder.numbers.keep_all_still()
+        return box
 
     def function(self, f: types.FunctionType) -> Any:
         """The function's copy."""

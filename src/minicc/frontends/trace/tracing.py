@@ -193,6 +193,8 @@ def _traced(
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
         if given is not None:
             given.require_inputs()
+            if writes:  # which may be to what is read
+                given.keep_all_still()
         plain = bool(path is None or values_)
         if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
             traced = Traced(None, structure, rewirer.references, recorder)
