@@ -291,3 +291,23 @@ def test_small_and_other_arrays_are_constants() -> None:
     small[:] *= 2
     both(X)
     assert both.traces == 2
+
+
+@pytest.mark.filterwarnings("ignore::minicc.errors.PerformanceWarning")
+@pytest.mark.parametrize("shared", [lambda: W[0], lambda: W[:, 3], lambda: W.reshape(-1)[100:140]])
+def test_arguments_that_are_written_to_and_show_the_array(shared: Callable[[], Any]) -> None:
+    """NumPy itself runs such calls: what is read of the array is what was written."""
+
+    def f(x: Any) -> Any:
+        x += 1
+        return W @ x
+
+    before, jitted = W.copy(), minicc.jit(f)
+    jitted(X.copy())
+    for _ in range(3):
+        got, left = jitted(shared()), W.copy()
+        W[...] = before
+        want = f(shared())
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+        np.testing.assert_array_equal(left, W)
+        W[...] = before

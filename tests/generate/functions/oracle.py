@@ -151,12 +151,22 @@ def _is_dense(a: Any) -> bool:
     return bool(a.transpose(order).flags.c_contiguous)
 
 
+def _are_numbers(texts: Any) -> bool:
+    """Whether all texts of an array are such as numbers become."""
+    try:
+        texts.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
 def _far(a: Any, b: Any, tolerance: float, name: str) -> str:
     if b.dtype.names:
         return next(filter(None, (_far(a[n], b[n], tolerance, name) for n in b.dtype.names)), "")
     if b.dtype.kind == "c":
         return _far(a.real, b.real, tolerance, name) or _far(a.imag, b.imag, tolerance, name)
-    if b.dtype.kind == "f":
+    numbers = b.dtype.kind == "U" and _are_numbers(b) and _are_numbers(a)
+    if b.dtype.kind == "f" or numbers:  # their last digits are the tolerance's
         x, y = a.astype(np.float64), b.astype(np.float64)
         with np.errstate(all="ignore"):
             same = (x == y) & ((np.signbit(x) == np.signbit(y)) | (tolerance > 0))

@@ -151,7 +151,8 @@ class Path:
         """The node at whose end the function returns."""
         outputs = recorder.computed([*values, *[v for _, v in writes]])
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
-        action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
+        results, written = [places[v] for v in values], [(k, places[v]) for k, v in writes]
+        action = Finish(structure, results, written, recorder.captured.values())
         return self._node(recorder, outputs, action.at(_writing(recorder), ""))
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:

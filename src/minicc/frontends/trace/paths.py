@@ -13,7 +13,7 @@ of the node that it leads to, so a node may follow itself: a loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,19 +208,29 @@ def attempt(action: Action, pool: Sequence[Array]) -> Outcome:
 
 
 class Finish(Action):
-    """The function returns. `writes` are the arguments' new contents, by place in the pool."""
+    """The function returns. `writes` are the arguments' new contents, by place in the pool.
 
-    __slots__ = ("results", "structure", "writes")
+    `held` are arrays from outside that became constants: no argument that is written to may share
+    their memory.
+    """
+
+    __slots__ = ("held", "results", "structure", "writes")
 
     def __init__(
-        self, structure: Any, results: Sequence[int], writes: Sequence[tuple[int, int]]
+        self,
+        structure: Any,
+        results: Sequence[int],
+        writes: Sequence[tuple[int, int]],
+        held: Iterable[Array],
     ) -> None:
         self.structure = structure
         self.results = tuple(results)
         self.writes = tuple(writes)
+        self.held = tuple(held) if writes else ()
 
     def identity(self) -> Any:
-        return "finish", self.results, self.writes, value_key(self.structure)
+        held = tuple(map(id, self.held))
+        return "finish", self.results, self.writes, held, value_key(self.structure)
 
     def finish(self, pool: Sequence[Array], args: Sequence[Array]) -> Any:
         """The function's result, after its writes to arguments."""
@@ -232,7 +242,7 @@ class Finish(Action):
             leaves.append(array.copy() if id(array) in given else np.asarray(array, order="C"))
             given.add(id(array))
         if self.writes:
-            write_back(self.writes, pool, args, self.where)
+            write_back(self.writes, pool, args, self.held, self.where)
         return rebuild(self.structure, leaves, args)
 
     def describe(self) -> str:
@@ -243,23 +253,22 @@ def write_back(
     writes: Sequence[tuple[int, int]],
     pool: Sequence[Array],
     args: Sequence[Array],
+    held: Sequence[Array],
     where: str | Sequence[str],
 ) -> None:
-    """Give arguments their new contents; refused where another argument shares the memory.
+    """Give arguments their new contents; refused where something else that is read shares them.
 
     Those that are outputs themselves have them.
     """
     if all(pool[k] is args[target] and k != target for target, k in writes):
         return
     for target, _ in writes:
-        for other in args:
-            if other is not args[target] and np.may_share_memory(args[target], other):
-                raise UnsupportedError(
-                    "MC0248",
-                    "an argument is written to, and another argument shares its memory",
-                    hint="pass a .copy()",
-                    where=where,
-                )
+        others = [a for a in args if a is not args[target]]
+        named = {"another argument": others, "an array from outside": held}
+        for what, arrays in named.items():
+            if any(np.may_share_memory(args[target], a) for a in arrays):
+                text = f"an argument is written to, and {what} shares its memory"
+                raise UnsupportedError("MC0248", text, hint="pass a .copy()", where=where)
         if not args[target].flags.writeable:
             raise ValueError("assignment destination is read-only")
     fresh = [(args[target], pool[k].copy() if _is_one(pool[k], args) else pool[k])
@@ -324,7 +333,7 @@ class Node:
         action = self.action
         if args and isinstance(action, Finish) and action.writes and self.code.sure:
             targets = [state[k] for k, _ in action.writes]
-            if all(_is_own(a, state[:args]) for a in targets):
+            if all(_is_own(a, state[:args], action.held) for a in targets):
                 into = self._into(given, state)
                 return [*state, *self.code.run(given, into=into)]
         return [*state, *self.code.run(given)]
@@ -346,11 +355,11 @@ class Node:
         self.edges[key] = edge
 
 
-def _is_own(array: Array, args: Sequence[Array]) -> bool:
+def _is_own(array: Array, args: Sequence[Array], held: Sequence[Array]) -> bool:
     """Whether an array is one of the arguments, may be written to, and shares no other's memory."""
     others = [a for a in args if a is not array]
     one = len(others) == len(args) - 1 and array.flags.writeable
-    return one and not any(np.may_share_memory(array, a) for a in others)
+    return one and not any(np.may_share_memory(array, a) for a in (*others, *held))
 
 
 def dense(a: Array) -> Array:
