@@ -83,10 +83,11 @@ class Masked(Tracer):
         if not (self.array.symbolic or self.mask.symbolic):
             return Tracer(recorder, self.array.constant("")[self.mask.constant("")])
         if self.columns is not None:
+            alone = self.mask.ndim == 1
             if not self.columns:
-                table = on_host(recorder, "nonzero", _table, (self.mask,), {}, _WHY)
-                self.columns.append(table)
-            column: Tracer = self.columns[0][:, self.place]
+                run = _only_column if alone else _table
+                self.columns.append(on_host(recorder, "nonzero", run, (self.mask,), {}, _WHY))
+            column: Tracer = self.columns[0] if alone else self.columns[0][:, self.place]
             return column
         args = (self.array, self.mask)
         found: Tracer = on_host(recorder, "__getitem__", operator.getitem, args, {}, _WHY)
@@ -138,6 +139,11 @@ def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         for m in held:
             m.content  # noqa: B018  # taken before anything else is asked
     return done
+
+
+def _only_column(mask: Array) -> Array:
+    """The positions where a mask of one axis holds."""
+    return np.nonzero(mask)[0]
 
 
 def _table(mask: Array) -> Array:
