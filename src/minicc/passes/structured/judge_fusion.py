@@ -253,10 +253,10 @@ def _keeps_rows(member: Member, kept: set[str], target: Target) -> Verdict:
 
 
 def _apart(member: Member, kept: set[str]) -> list[str]:
-    """The dimensions that are not kept along which neither operand of a product is the same."""
+    """The dimensions that are not kept along which a product has matrices of their own."""
     assert member.contraction is not None
     product, extents = member.contraction, member.op.space.typical
-    both = product.varies(product.lhs) & product.varies(product.rhs)
+    both = (product.varies(product.lhs) & product.varies(product.rhs)) - {product.columns}
     parallel = [i.name for i in member.op.space.of_kind(PARALLEL) if i.name in both]
     return [n for n in parallel if extents[n] != 1 and member.names[n] not in kept]
 
