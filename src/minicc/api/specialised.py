@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Sequence
+import types
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ PROGRAMS = 128  # of one function that are kept
 _TICKS = itertools.count()
 _NOTHING = Given()
 NUMBERS_ALONE = Sizes()
+# leaves of which a call is served by an inline cache that has the same one
+_SAME = (type(None), str, types.FunctionType, types.BuiltinFunctionType, type, np.ufunc)
 _CALLS = 4  # of which it is compared which extents change
 _TRIES = 2
 _PATTERNS = 4  # programs for all sizes of calls that differ in these alone
@@ -119,10 +122,11 @@ class InlineCache:
 
     As the inline caches that interpreters have at each call site (Deutsch and Schiffman, "Efficient
     Implementation of the Smalltalk-80 System", 1984). It is for plain arguments: arrays that lie
-    without gaps, numbers and None; what it does not serve is looked up by its key.
+    without gaps, numbers, None, texts and functions, and tuples, lists and dicts of these; what it
+    does not serve is looked up by its key.
     """
 
-    __slots__ = ("_fixed", "_told", "_wanted", "found", "run")
+    __slots__ = ("_fixed", "_nested", "_told", "_wanted", "found", "run")
 
     def __init__(self, found: Specialisation, call: Call) -> None:
         self.found = found
@@ -130,10 +134,11 @@ class InlineCache:
         if found.compilation is not None and all(a.dtype.isnative for a in call.arrays):
             shapes = [a.shape for a in (*call.arrays, *call.inputs)]
             self.run = found.compilation.executable.ready(shapes)
-        self._wanted = [
-            (np.ndarray, v.dtype, v.shape) if type(v) is np.ndarray else (type(v), None, ())
-            for v in call.values
-        ]
+        leaves: list[Any] = []
+        nested: list[Any] = []
+        _spread(call.values, leaves, nested)
+        self._nested = nested
+        self._wanted = [_wanted(leaf) for leaf in leaves]
         self._fixed = call.fixed(found.given.moving)
         self._told = call.told(self._fixed)
 
@@ -141,24 +146,37 @@ class InlineCache:
     def of(found: Specialisation, call: Call) -> InlineCache | None:
         """One for a call, if its arguments are plain and it gives no sizes as numbers."""
         apart = len(set(map(id, call.arrays))) == len(call.arrays)
-        plain = apart and all(map(_is_plain, call.values))
+        leaves: list[Any] = []
+        _spread(call.values, leaves, [])
+        plain = apart and all(map(_is_plain, leaves))
         return InlineCache(found, call) if plain and not found.sizes.given else None
 
     def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
         """The arrays of a call, and what the program takes besides; None where it is another."""
         arrays: list[Any] = []
         numbers: list[Any] = []
+        if self._nested:
+            leaves: list[Any] = []
+            nested: list[Any] = []
+            _spread(values, leaves, nested)
+            if nested != self._nested:
+                return None
+            values = leaves
+        elif len(values) != len(self._wanted):
+            return None
         # plain loops, for this is asked at each call
-        for value, (kind, dtype, shape) in zip(values, self._wanted, strict=True):
+        for value, (kind, dtype, like) in zip(values, self._wanted, strict=True):
             if type(value) is not kind:
                 return None
-            if dtype is not None:
+            if dtype is None:
+                numbers.append(value)
+            elif isinstance(value, np.ndarray):
                 dense = value.flags.num & DENSE == DENSE
-                if not dense or value.dtype is not dtype or value.shape != shape:
+                if not dense or value.dtype is not dtype or value.shape != like:
                     return None
                 arrays.append(value)
-            elif value is not None:
-                numbers.append(value)
+            elif value is not like and (kind is not str or value != like):
+                return None
         if len(arrays) > 1 and len(set(map(id, arrays))) < len(arrays):
             return None
         if self._fixed and tuple([value_key(numbers[k]) for k in self._fixed]) != self._told:
@@ -170,10 +188,34 @@ class InlineCache:
         return arrays, inputs
 
 
-def _is_plain(value: Any) -> bool:
-    if type(value) is np.ndarray:
-        return bool(value.flags.num & DENSE == DENSE)
-    return value is None or type(value) in NUMBERS
+def _spread(values: Iterable[Any], leaves: list[Any], nested: list[Any]) -> None:
+    """Add the leaves of some values, and what says how they are nested."""
+    for value in values:
+        kind = type(value)
+        if kind is tuple or kind is list:
+            nested.append((len(leaves), kind, len(value)))
+            _spread(value, leaves, nested)
+        elif kind is dict:
+            nested.append((len(leaves), kind, *value, *map(type, value)))
+            _spread(value.values(), leaves, nested)
+        else:
+            leaves.append(value)
+
+
+def _is_plain(leaf: Any) -> bool:
+    if type(leaf) is np.ndarray:
+        return bool(leaf.flags.num & DENSE == DENSE)
+    return type(leaf) in (*NUMBERS, *_SAME)
+
+
+def _wanted(leaf: Any) -> tuple[type, Any, Any]:
+    """What is asked of a leaf: its type, and of an array its element type and shape.
+
+    Of a number it is no more, and another value has to be the same one.
+    """
+    if type(leaf) is np.ndarray:
+        return np.ndarray, leaf.dtype, leaf.shape
+    return (type(leaf), None, None) if type(leaf) in NUMBERS else (type(leaf), type, leaf)
 
 
 class _Family:

@@ -28,6 +28,7 @@ _BY_VALUE = 1024  # bytes up to which a captured array is compared by its conten
 _DEPTH = 6  # of containers and objects in each other
 _FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type)
 _ANY = inspect.signature(lambda *args, **options: None)
+_STARRED, _OTHERS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -58,6 +59,13 @@ class Parameters:
             if self._defaults.keys() >= {*names}
         }
 
+        kinds = [p.kind for p in parameters]
+        at = kinds.index(_STARRED) if _STARRED in kinds else -1
+        # how many arguments come before those that are any number, and what follows these
+        self._starred = (at, tuple(p.default for p in parameters[at + 1 :]))
+        if at < 0 or inspect.Parameter.empty in self._starred[1] or kinds[-1] is _OTHERS:
+            self._starred = (-1, ())
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments in the order of the parameters, defaults filled in.
 
@@ -66,6 +74,9 @@ class Parameters:
         # sorted as `inspect` does, which takes longer
         if not kwargs and (rest := self._rests.get(len(args))) is not None:
             return args + rest
+        before, after = self._starred
+        if not kwargs and 0 <= before <= len(args):
+            return (*args[:before], args[before:], *after)
         missing = self.names[len(args) :]
         given = {**self._defaults, **kwargs}
         known = self._plain and len(args) <= len(self.names) and given.keys() >= {*missing}
