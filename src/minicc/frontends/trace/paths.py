@@ -136,7 +136,7 @@ def value_key(value: Any) -> Any:
 class Host(Action):
     """NumPy computes on the host; Python sees the shapes of what it gives."""
 
-    __slots__ = ("function", "name", "named", "reason", "template")
+    __slots__ = ("function", "name", "named", "plain", "reason", "template")
 
     def __init__(
         self, name: str, function: Callable[..., Any], template: Any, named: Any, reason: str
@@ -146,13 +146,24 @@ class Host(Action):
         self.template = template
         self.named = named
         self.reason = reason
+        # whether nothing is nested, nor given twice, as in most calls
+        slots = [s.index for s in template if type(s) is Slot]
+        others = [s for s in template if type(s) is not Slot]
+        nested = any(hasattr(s, "__len__") or hasattr(s, "of") for s in others)
+        self.plain = not nested and not named and len({*slots}) == len(slots)
 
     def perform(self, pool: Sequence[Array]) -> Outcome:
-        with np.errstate(all="ignore"):
-            args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
-            result = self.function(*args, **kwargs)
         given: list[Array] = []
-        mapped(lambda x, at: given.append(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
+        with np.errstate(all="ignore"):
+            if self.plain:
+                args = [s.of(pool) if type(s) is Slot else s for s in self.template]
+                given += [a for a in args if isinstance(a, np.ndarray)]
+                result = self.function(*args)
+            else:
+                args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
+                found = (args, kwargs)
+                mapped(lambda x, at: given.append(x) if isinstance(x, np.ndarray) else x, found)
+                result = self.function(*args, **kwargs)
         arrays: list[Array] = []
         seen: list[Any] = []
         shows: list[bool] = []

@@ -6,8 +6,8 @@
 
 Each part multiplies all rows by all columns, so that what it copies to its caches serves all of
 them; blocks of the result, of which there are as many, would each read all that they have rows or
-columns of. Triton calls the same split-K; it adds to the result in turns, here the order is always
-the same. Profitable where both operands come from beyond the second cache.
+columns of. Kernels for GPUs call that split-K, and often add what is done first; here the order is
+always the same. Profitable where both operands come from beyond the second cache.
 """
 
 from __future__ import annotations
