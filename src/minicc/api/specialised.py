@@ -128,15 +128,14 @@ class InlineCache:
 
     __slots__ = ("_fixed", "_nested", "_told", "_wanted", "found", "run")
 
-    def __init__(self, found: Specialisation, call: Call) -> None:
+    def __init__(
+        self, found: Specialisation, call: Call, leaves: Sequence[Any], nested: list[Any]
+    ) -> None:
         self.found = found
         self.run: Callable[[list[Any]], list[Any]] | None = None
         if found.compilation is not None and all(a.dtype.isnative for a in call.arrays):
             shapes = [a.shape for a in (*call.arrays, *call.inputs)]
             self.run = found.compilation.executable.ready(shapes)
-        leaves: list[Any] = []
-        nested: list[Any] = []
-        _spread(call.values, leaves, nested)
         self._nested = nested
         self._wanted = [_wanted(leaf) for leaf in leaves]
         self._fixed = call.fixed(found.given.moving)
@@ -147,9 +146,10 @@ class InlineCache:
         """One for a call, if its arguments are plain and it gives no sizes as numbers."""
         apart = len(set(map(id, call.arrays))) == len(call.arrays)
         leaves: list[Any] = []
-        _spread(call.values, leaves, [])
-        plain = apart and all(map(_is_plain, leaves))
-        return InlineCache(found, call) if plain and not found.sizes.given else None
+        nested: list[Any] = []
+        _spread(call.values, leaves, nested)
+        plain = apart and all(map(_is_plain, leaves)) and not found.sizes.given
+        return InlineCache(found, call, leaves, nested) if plain else None
 
     def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
         """The arrays of a call, and what the program takes besides; None where it is another."""
@@ -162,8 +162,6 @@ class InlineCache:
             if nested != self._nested:
                 return None
             values = leaves
-        elif len(values) != len(self._wanted):
-            return None
         # plain loops, for this is asked at each call
         for value, (kind, dtype, like) in zip(values, self._wanted, strict=True):
             if type(value) is not kind:
@@ -209,13 +207,13 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _wanted(leaf: Any) -> tuple[type, Any, Any]:
-    """What is asked of a leaf: its type, and of an array its element type and shape.
+    """What is asked of a leaf: its type; of an array its element type and shape, too.
 
-    Of a number it is no more, and another value has to be the same one.
+    Other leaves than numbers have to be the same one, which stands after `_SAME`.
     """
     if type(leaf) is np.ndarray:
         return np.ndarray, leaf.dtype, leaf.shape
-    return (type(leaf), None, None) if type(leaf) in NUMBERS else (type(leaf), type, leaf)
+    return (type(leaf), None, None) if type(leaf) in NUMBERS else (type(leaf), _SAME, leaf)
 
 
 class _Family:
@@ -345,7 +343,7 @@ class Known:
         return found[0].environment.explain() if found else ""
 
     def moving(self, call: Call) -> set[Any]:
-        """The numbers that are no constants for a call that is to be traced."""
+        """The numbers, and arrays from outside, that are no constants for a call to be traced."""
         for found in self._near(call):
             for r in found.environment.changed():
                 now = r.now()

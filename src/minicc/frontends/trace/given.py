@@ -37,7 +37,7 @@ ELEMENTS: dict[type, Any] = {
 }
 OPEN = (list, tuple, dict)  # whose elements may have references of their own
 _INPUTS = 64  # of one program that are no arguments
-_COMPARED = 1024  # bytes up to which an array from outside is a constant, and compared
+COMPARED = 1024  # bytes up to which an array from outside is a constant, and compared
 _AFRESH = 8  # traces that begin again for an input that a break or a loop came before
 
 
@@ -162,7 +162,7 @@ class Given:
     def array(self, recorder: Recorder, reference: Reference) -> Tracer | None:
         """The input that an array from outside is; None where it is a constant."""
         x, key = reference.value, reference.place
-        if recorder.path is None or not self._open or key in self._still or not is_read(x):
+        if recorder.path is None or not self._open or key in self._still:
             return None
         if key not in self._leaves:
             name = f"{reference.kind} {reference.path}"
@@ -333,7 +333,8 @@ class Given:
         found = [
             f"{self._names[p]} is a {k.__name__}" for p, _, k in leaves if p not in self._arrays
         ]
-        for place, (dtype, shape) in self._arrays.items():
+        for place in (p for p in self.boxes if p in self._arrays):
+            dtype, shape = self._arrays[place]
             extents = ",".join(map(str, shape))
             found.append(f"{self._names[place]} is {dtype}[{extents}], read at each call")
         seen = [s.place for s in self._steps.values() if s.seen is not None]
@@ -348,7 +349,7 @@ def _array(value: Any) -> Array:
 
 def is_read(x: Any) -> bool:
     """Whether a value from outside is an array of the kind that is an input."""
-    if type(x) is not np.ndarray or x.dtype.kind not in "fc" or x.nbytes <= _COMPARED:
+    if type(x) is not np.ndarray or x.dtype.kind not in "fc" or x.nbytes <= COMPARED:
         return False
     known = from_numpy(x.dtype) is not None and x.dtype.isnative
     return known and x.flags.num & DENSE == DENSE

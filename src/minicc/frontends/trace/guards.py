@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.given import OPEN, Reference, is_read
+from minicc.frontends.trace.given import COMPARED, OPEN, Reference, is_read
 from minicc.frontends.trace.objects import MISSING, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
 from minicc.ir.core import attribute_key
 
-_BY_VALUE = 1024  # bytes up to which a captured array is compared by its content
 _DEPTH = 6  # of containers and objects in each other
 _FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type)
 _ANY = inspect.signature(lambda *args, **options: None)
@@ -58,7 +57,6 @@ class Parameters:
             for k, names in after.items()
             if self._defaults.keys() >= {*names}
         }
-
         kinds = [p.kind for p in parameters]
         at = kinds.index(_STARRED) if _STARRED in kinds else -1
         # how many arguments come before those that are any number, and what follows these
@@ -213,7 +211,7 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH, inside: boo
     if not inside and is_read(value):
         return np.ndarray
     if isinstance(value, np.ndarray):
-        small = value.nbytes <= _BY_VALUE and not value.dtype.hasobject
+        small = value.nbytes <= COMPARED and not value.dtype.hasobject
         content = value.tobytes() if small else _Bits(value, kept)
         return id(value), value.dtype, value.shape, content
     if isinstance(value, np.generic):
@@ -222,19 +220,23 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH, inside: boo
         return type(value), value
     if depth == 0 or isinstance(value, (*_FIXED, types.ModuleType)):
         return id(value)
+    inside |= type(value) not in OPEN
     if isinstance(value, (tuple, list, collections.deque)):
-        inside |= type(value) not in OPEN
         return (type(value), *[fingerprint(v, kept, depth - 1, inside) for v in value])
     if isinstance(value, (set, frozenset)):
         return type(value), frozenset((type(v), v) for v in value)
     if isinstance(value, dict):
-        inside |= type(value) not in OPEN
         items = [(type(k), k, fingerprint(v, kept, depth - 1, inside)) for k, v in value.items()]
         return (type(value), *items)
     state = getattr(value, "__dict__", None)
     if not isinstance(state, dict) or callable(value) or is_stood_in(value):
         return id(value)
     return id(value), fingerprint(state, kept, depth - 1)
+
+
+def _print_of(reference: Reference, value: Any, kept: bool = False) -> Any:
+    """What a value has to equal that a reference gives."""
+    return fingerprint(value, kept, inside=not reference.open)
 
 
 def _is_fixed(value: Any) -> bool:
@@ -252,7 +254,7 @@ class Environment:
         self._references: list[tuple[Reference, Any, bool]] = [
             (r, was, _is_fixed(r.value) or was == id(r.value))
             for r in references
-            for was in (fingerprint(r.value, kept=True, inside=not r.open),)
+            for was in (_print_of(r, r.value, kept=True),)
         ]
 
     def holds(self) -> bool:
@@ -260,17 +262,13 @@ class Environment:
         # a plain loop, for this is asked at each call
         for reference, was, fixed in self._references:
             now = reference.now()
-            same = fixed and now is reference.value
-            if not same and fingerprint(now, inside=not reference.open) != was:
+            if not (fixed and now is reference.value) and _print_of(reference, now) != was:
                 return False
         return True
 
     def changed(self) -> list[Reference]:
         """Those that are not what they were."""
-        prints = (
-            (r, was, fingerprint(r.now(), inside=not r.open)) for r, was, _ in self._references
-        )
-        return [r for r, was, now in prints if now != was]
+        return [r for r, was, _ in self._references if _print_of(r, r.now()) != was]
 
     def explain(self) -> str:
         """Which are not what they were; empty where all are."""

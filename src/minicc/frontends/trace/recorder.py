@@ -282,7 +282,7 @@ class Recorder:
         found = [self.outside[v] for v in op.operands if v in self.outside]
         if not found or value not in op.results:
             return
-        if self._known.union(self.outside).issuperset(op.operands):
+        if all(v in self.outside or v in self._known for v in op.operands):
             if not isinstance(op, _VIEWS):
                 self.numbers.keep_still(*found)
             self.outside[value] = frozenset[int]().union(*found)

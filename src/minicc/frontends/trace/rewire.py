@@ -112,7 +112,7 @@ class Rewirer:
         self._globals: dict[int, dict[str, Any]] = {}
         self._seen: set[tuple[int, str]] = set()
         self._arrays: dict[int, Tracer] = {}
-        self._places: dict[int, tuple[Any, Any]] = {}
+        self._places: dict[int, tuple[Any, Any]] = {}  # where inputs are read, with these
         self._containers: list[tuple[str, Any, Any]] = []
 
     def value(self, x: Any, name: str) -> Any:

@@ -161,12 +161,12 @@ def _digits(e: Dim, space: Space) -> Sequence[str] | None:
     if split is None or not isinstance(split[1], int):
         return None
     names = sorted(split[0], key=lambda n: affine.typical(split[0][n]))
+    if names and split[0][names[0]] != 1:
+        return None
     end: Dim = 1
     for name in names:
         step = split[0][name]
         if not isinstance(step, int) or not isinstance(end, int) or step < end:
-            return None
-        if step > 1 and name == names[0]:
             return None
         end = step * space[name].extent
     return names

@@ -1,7 +1,13 @@
 """Schedules of products with a matrix that is no constant, or that no near cache holds.
 
-A few rows take it as one stream; of more, each instance copies the columns that it multiplies by;
-and where the rows do not stay near either, blocks of all are multiplied.
+The first of these that a product is fit for is taken:
+
+- A few rows and a matrix that is no constant: the matrix is read as one stream.
+- Matrices of which rhs is no constant, from beyond the second cache: instances copy blocks of both
+  sides (`product_blocks`).
+- Others from there, as products with constants: blocks of packed operands, rows first where what is
+  beyond a large second cache comes late, else in Goto's order.
+- Not too many rows, with what is no constant: each instance copies the columns it multiplies by.
 """
 
 from __future__ import annotations
@@ -50,9 +56,9 @@ def draft_of_large(
     if _is_streamed(group, product, target, constants):
         op, lanes = product.contraction.op, product.layout.lanes
         return streamed(group, op, product.vector, product.rows, lanes, target)
-    _, tiles = cheapest_tile(product, target)
     if draft := in_blocks(group, product, target, constants):
         return draft
+    _, tiles = cheapest_tile(product, target)
     if _has_blocks(group, product):
         if _comes_late(product, tiles, target):
             return _blocked_rows_first(group, product, target)
