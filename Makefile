@@ -19,6 +19,9 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet 
 CHECKED := $(wildcard src tests benchmarks)
 LESSONS := $(patsubst %/,%,$(wildcard examples/*/)) $(wildcard examples/*.py)
 
+# Tests start many processes, which share the bytecode that the first one writes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test types tests sweep fuzz conformance train clean
 
 run: $(VENV)/.installed-run

@@ -11,6 +11,7 @@ A program that is opened from a file needs nothing of the compiler; what may nee
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -33,3 +34,12 @@ class Later:
         value = getattr(imported(self._name), attribute)
         setattr(self, attribute, value)
         return value
+
+
+def classes_of(module: str, *names: str) -> tuple[type, ...]:
+    """The classes of those names in a module; none while it is not imported.
+
+    Nothing is an instance of them then, and asking need not import it.
+    """
+    found = (getattr(sys.modules.get(module), name, None) for name in names)
+    return tuple([c for c in found if c is not None])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minicc.api.jitted
-from minicc.compile.compiled import compile_graph
+from minicc.api.graph_programs import GraphProgram
 
 SIZES = (10, 20, 33, 64, 5, 7, 8, 9, 15, 16, 17, 31, 32, 129)
 SMALL = (2, 0, 1, 3)
@@ -23,11 +23,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was compiled."""
     made: list[Any] = []
 
-    def noted(module: Any, *rest: Any) -> Any:
+    def noted(module: Any, *rest: Any) -> GraphProgram:
         made.append(module)
-        return compile_graph(module, *rest)
+        return GraphProgram(module, *rest)
 
-    monkeypatch.setattr(minicc.api.jitted, "compile_graph", noted)
+    monkeypatch.setattr(minicc.api.jitted, "GraphProgram", noted)
     return made
 
 

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import minicc
 import minicc.tile as tl
+from minicc.api import graph_programs
 from minicc.cli.programs import write_program
 from minicc.compile import compiled
 from minicc.compile.compiled import compile_module
@@ -219,6 +220,21 @@ print(json.dumps([sorted(sys.modules), got[0].tobytes().hex()]))
 """
 
 
+def started(tmp_path: Path, code: str, *args: str) -> tuple[list[str], str]:
+    """The modules that a process of its own imports, and the bits that it computes."""
+    environment = {**os.environ, "MINICC_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", code, *args]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    modules, result = json.loads(done.stdout)
+    return modules, result
+
+
+def of_the_compiler(loaded: list[str], forbidden: tuple[str, ...] = FORBIDDEN) -> list[str]:
+    names = [m for m in loaded if any(m == f or m.startswith(f + ".") for f in forbidden)]
+    return [m for m in names if m != "minicc.backends.llvm"]
+
+
 @pytest.mark.parametrize("rows", [3, "n"])
 @pytest.mark.parametrize("kind", ["cache", "file"])
 def test_a_warm_start_imports_nothing_of_the_compiler(
@@ -226,29 +242,51 @@ def test_a_warm_start_imports_nothing_of_the_compiler(
 ) -> None:
     model = tmp_path / "model.onnx"
     model.write_bytes(dense(rows))
-    environment = {**os.environ, "MINICC_CACHE_DIR": str(tmp_path / "cache")}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     source = model
     if kind == "file":
         source = tmp_path / "model.mcp"
         write_program(str(model), source, {"x": (3, 24)}, Options(cache_dir=False))
+    _, cold = started(tmp_path, _CHILD, str(source))
+    loaded, result = started(tmp_path, _CHILD, str(source))
+    assert result == cold
+    assert of_the_compiler(loaded) == []
 
-    def child() -> tuple[list[str], str]:
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(source)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        modules, result = json.loads(done.stdout)
-        return modules, result
 
-    cold = child()
-    loaded, result = child()
-    assert result == cold[1]
-    names = [m for m in loaded if any(m == f or m.startswith(f + ".") for f in FORBIDDEN)]
-    assert names == ["minicc.backends.llvm"] * ("minicc.backends.llvm" in loaded)
+_JITTED = """
+import json, sys
+import numpy as np
+import minicc
+
+OFTEN = 3
+
+@minicc.jit
+def stacked(x):
+    y = np.empty(x.shape)
+    for i in range(x.shape[0]):
+        y[i] = x[i] * OFTEN + i
+    while y.max() > 50:
+        y = y * 0.5
+    return y, np.empty_like(y[0])[:0]
+
+def garbage():
+    return [np.full((40, 30), float(sys.argv[1])) for _ in range(50)]
+
+garbage()  # which `np.empty` finds
+y, _ = stacked(np.arange(1200.0).reshape(40, 30))
+print(json.dumps([sorted(sys.modules), y.tobytes().hex()]))
+"""
+
+
+def test_a_second_process_imports_nothing_of_the_compiler_for_a_function(tmp_path: Path) -> None:
+    file = tmp_path / "stacked.py"
+    file.write_text(_JITTED)
+    code = "import runpy, sys; runpy.run_path(sys.argv.pop(1))"
+    _, cold = started(tmp_path, code, str(file), "1")
+    loaded, result = started(tmp_path, code, str(file), "2")
+    assert result == cold
+    traced = ("minicc.ir.core", "minicc.ir.graph", "minicc.frontends")
+    forbidden = (*[f for f in FORBIDDEN if f not in traced], "minicc.frontends.onnx")
+    assert of_the_compiler(loaded, (*forbidden, "numpy.random")) == []
 
 
 _COMMAND = """
@@ -735,6 +773,7 @@ def test_what_python_code_gave_is_compiled_by_one_process_alone(
         return compile_module(*args)
 
     monkeypatch.setattr(compiled, "compile_module", counted)
+    monkeypatch.setattr(graph_programs, "compiled", compiled)
     again = minicc.jit(_halved, options=options)
     values, total = again(x)
     assert (values.tobytes(), total) == (first.tobytes(), sum_)

@@ -14,15 +14,13 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
 from minicc.api.agreement import Trial
-from minicc.api.lowered import Interpreted, Lowered
+from minicc.api.graph_programs import GraphProgram
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
-from minicc.compile.compiled import compile_graph
-from minicc.compile.partition import host_ops
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
@@ -52,10 +50,17 @@ from minicc.frontends.trace.pytree import Key
 from minicc.ir.arrays import Array
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Module, Op
+from minicc.later import Later
 from minicc.limits import no_memory
 from minicc.locks import lock
 from minicc.options import Options, options_of
 from minicc.runtime.saved import Compilation
+
+if TYPE_CHECKING:
+    from minicc.api import lowered
+    from minicc.compile import partition
+else:
+    lowered, partition = Later("minicc.api.lowered"), Later("minicc.compile.partition")
 
 _NO_VALUE = "MC0181"  # an argument is neither an array nor a value
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
@@ -326,17 +331,24 @@ class Jitted:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = _Code(self._compilation(module, sizes))
+            found = self._codes[text] = _Code(self._compilation(module, sizes, text))
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
         return found
 
-    def _compilation(self, module: Module, sizes: Sizes = NUMBERS_ALONE) -> Compilation:
+    def _compilation(
+        self, module: Module, sizes: Sizes = NUMBERS_ALONE, text: str | None = None
+    ) -> Compilation:
         """The code of a graph; GivenUp where rounds of little work would run on the host."""
-        hosted = host_ops(module)
+        program = GraphProgram(module, self.options, text)
+        if not sizes and (kept := program.opened()) is not None:
+            return kept  # such rounds are not among what it runs
+        hosted = partition.host_ops(module)
         if sizes:
             require_fast(module)
-            anyway = Counter(_told(op) for op, _ in host_ops(bind_sizes(module, sizes.numbers)))
+            anyway = Counter(
+                _told(op) for op, _ in partition.host_ops(bind_sizes(module, sizes.numbers))
+            )
             for op, why in hosted:
                 anyway[_told(op)] -= 1
                 if anyway[_told(op)] < 0:
@@ -346,7 +358,7 @@ class Jitted:
             if op.control and a_round < _ROUND:
                 text = f"a loop would be run round by round: {why}"
                 raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
-        return compile_graph(module, self.options)
+        return program.made()
 
     def _why(self, call: Call, missed: Missed | None) -> str:
         if missed is not None:
@@ -362,7 +374,7 @@ class Jitted:
         others = [f"argument {n}: {a} before, {b} now" for n, a, b in named if a != b]
         return self._known.changed(call) or "; ".join(others) or "other guards"
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: Any, **kwargs: Any) -> lowered.Lowered:
         """The function traced for these arguments, not compiled.
 
         A function with breaks is run by the interpreter; each segment is one of `segments`.
@@ -373,14 +385,16 @@ class Jitted:
 
         def interpreted(module: Module, text: str) -> Any:
             modules.append(module)
-            return Interpreted(module)
+            return lowered.Interpreted(module)
 
         path = Path(Tree(), arrays, interpreted)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, values, path)
         except GivenUp as given_up:
             raise given_up.error from None
-        return Lowered([traced.module] if traced.module is not None else modules, self.options)
+        return lowered.Lowered(
+            [traced.module] if traced.module is not None else modules, self.options
+        )
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Graphs, breaks with their lines, guards, and why each trace was made.

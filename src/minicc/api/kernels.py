@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minicc.compile.compiled import compile_graph
+from minicc.api.graph_programs import GraphProgram
 from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tiles.traced import called
 from minicc.frontends.trace.tiles.tracing import Spec
@@ -53,7 +53,7 @@ class Kernel(KernelFunction):
     def _compile(self, key: Any, given: Sequence[Any], constants: Mapping[str, Any]) -> Compilation:
         module = self.module(*given, **constants)
         with self._lock:
-            found = self._compiled[key] = compile_graph(module, self.options)
+            found = self._compiled[key] = GraphProgram(module, self.options).made()
         return found
 
     def check(self, *arrays: Any, **constants: Any) -> Any:

@@ -22,7 +22,6 @@ from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, Value, walk
 from minicc.ir.program import ends, launches
 from minicc.ir.text.extents import sizes_at
-from minicc.ir.text.printer import print_module
 from minicc.ir.types import OPAQUE, TensorType
 from minicc.limits import watched, without_collection
 from minicc.options import Options
@@ -30,7 +29,6 @@ from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
 from minicc.runtime.host_ops import hollow, runner
-from minicc.runtime.programs import Programs
 from minicc.runtime.saved import (
     Built,
     Compilation,
@@ -93,23 +91,6 @@ def compile_module(
         keep(made)
     executable = executable_of(made.built, options)
     return Compilation(executable, made.seconds, made.kernels, made.launches, made.host)
-
-
-def compile_graph(module: Module, options: Options) -> Compilation:
-    """A graph that Python code gave to something that runs on this machine.
-
-    A process that finds its text in the cache opens the program that another one kept.
-    """
-    programs = Programs(print_module(module).encode(), None, options)
-    saved = programs.find()
-    if saved is not None and saved.built is not None:
-        return saved.compilation(options)
-    facts = Facts((), (), (), options.math, len(module.main.body.ops))
-
-    def keep(made: Made) -> None:
-        programs.keep(None, made.built, made.facts(facts, {}), {})
-
-    return compile_module(module, options, {}, keep)
 
 
 def is_hosted(module: Module) -> bool:

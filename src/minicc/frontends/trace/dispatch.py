@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
-from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
+from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, outcome_of, raised
 from minicc.frontends.trace.functions.complex_numbers import ALIKE, OF_COMPLEX, is_complex
 from minicc.frontends.trace.functions.masks import masked
 from minicc.frontends.trace.host import on_host
@@ -356,8 +356,7 @@ def evaluate(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recorder:
     owners: list[Array] = []
     plain = [_plain(a, owners) for a in args]
     named = {k: _plain(a, owners) for k, a in kwargs.items()}
-    with np.errstate(all="ignore"):
-        result = _real(name)(*plain, **named)
+    result = outcome_of(name, _real(name), plain, named)
     parts = result if isinstance(result, (list, tuple)) else (result,)
     if any(_shares(p, a) for p in parts for a in owners):
         if name not in FUNCTIONS:

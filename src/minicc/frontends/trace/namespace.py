@@ -22,6 +22,7 @@ from minicc.frontends.trace.dispatch import IMPURE, call, impurity, is_symbolic,
 from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
+from minicc.later import classes_of
 
 
 class TracedFunction:
@@ -223,8 +224,9 @@ class Impure:
 def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
     """What stands for clocks and sources of random numbers other than modules of NumPy."""
     owner = getattr(x, "__self__", None)
+    sources = classes_of("numpy.random", "Generator", "RandomState")
     for drawn in (x, owner):
-        if isinstance(drawn, (np.random.Generator, np.random.RandomState, random.Random)):
+        if isinstance(drawn, (*sources, random.Random)):
             return Impure(recorder, name, IMPURE["random"])
     module = getattr(x, "__name__" if isinstance(x, types.ModuleType) else "__module__", None)
     if module in ("random", "secrets", "uuid"):

@@ -10,7 +10,6 @@ the user's line, for a compiled call would not do it again.
 from __future__ import annotations
 
 import abc
-import argparse
 import enum
 import functools
 import os
@@ -22,9 +21,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from minicc.frontends.trace.recorder import Recorder
+from minicc.later import classes_of
 
 MISSING: Any = object()
-BAGS = (types.SimpleNamespace, argparse.Namespace, threading.local)
+_BAGS = (types.SimpleNamespace, threading.local)
 _OWN = __name__.partition(".")[0]
 _LIBRARIES = tuple(
     os.path.join(path, "")
@@ -55,9 +55,14 @@ def is_library(path: str) -> bool:
     return path.startswith(_LIBRARIES) or path.startswith("<frozen")
 
 
+def _is_bag(x: Any) -> bool:
+    """Whether an object is nothing but its attributes."""
+    return type(x) in (*_BAGS, *classes_of("argparse", "Namespace"))
+
+
 def is_stood_in(x: Any) -> bool:
     """Whether an object's attributes are guarded one by one as they are read."""
-    return type(x) in BAGS or is_users(type(x))
+    return _is_bag(x) or is_users(type(x))
 
 
 _KNOWN: dict[Any, bool] = {}  # by class
@@ -104,7 +109,7 @@ def stand_in(reader: Reader, x: Any, name: str) -> Any:
         reader.recorder.refuse("MC0245", what, "pass its elements as an array")
     if isinstance(x, type):
         return class_of(reader, x) if is_users(x) else x
-    if type(x) in BAGS:
+    if _is_bag(x):
         return _Outside.of(reader, x, name, ())
     if is_users(type(x)):
         return _Outside.of(reader, x, name, (class_of(reader, type(x)),))

@@ -19,6 +19,7 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.frontends.trace.objects import is_stood_in
 from minicc.ir.core import attribute_key
+from minicc.later import classes_of
 
 Key = tuple[Any, ...]
 NUMBERS = (float, int, complex, bool)
@@ -85,7 +86,8 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
             (type(k), k, flatten(v, leaves, numbers, f"{path}[{k!r}]")) for k, v in value.items()
         ]
         return (dict, *items)
-    if isinstance(value, np.matrix) or (np.ma.isMaskedArray(value) and np.any(value.mask)):
+    masked = isinstance(value, classes_of("numpy.ma", "MaskedArray"))
+    if isinstance(value, np.matrix) or (masked and np.any(getattr(value, "mask", False))):
         what = "matrix, whose * is another" if isinstance(value, np.matrix) else "masked array"
         hint = "pass numpy.asarray(x)" if isinstance(value, np.matrix) else "pass x.filled(value)"
         raise UserError("MC0181", f"{path} is a {what}", hint=hint)

@@ -52,6 +52,7 @@ from minicc.frontends.trace.objects import MISSING, is_library, stand_in
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
+from minicc.later import classes_of
 
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 # modules of Python of which some members are replaced
@@ -144,7 +145,7 @@ class Rewirer:
             return Solid(x)
         if type(x) is np.ndarray:
             return self.array(x, name)
-        if isinstance(x, np.ma.MaskedArray | np.matrix):
+        if isinstance(x, (np.matrix, *classes_of("numpy.ma", "MaskedArray"))):
             what = f"`{name}` from outside of the function is a {type(x).__name__}"
             hint = "use its data: numpy.asarray(x), x.filled(value)"
             self.recorder.refuse("MC0245", what, hint)

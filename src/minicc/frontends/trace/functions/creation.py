@@ -1,8 +1,8 @@
 """Arrays made from nothing, from others' shapes, and conversions.
 
 `zeros`, `arange`, `eye` and their like have no traced arguments, so NumPy itself makes them as
-constants; here is what takes a traced array. `empty_like` gives zeros, so that a compiled function
-has one outcome.
+constants; here is what takes a traced array. `empty` and its like give zeros, so that a compiled
+function has one outcome.
 """
 
 from __future__ import annotations
