@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
 from tests.stages.programs import machine_code, module
+from tests.sweeps import part
 
 from minicc.compile.compiler import lower
 from minicc.ir import graph
@@ -21,11 +23,11 @@ from minicc.target import TARGETS
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 
 
-@pytest.mark.parametrize("target", _RUNNABLE)
-@pytest.mark.parametrize("dtype", ["f32", "f64", "i8", "bf16", "bool"])
-@pytest.mark.parametrize(
-    "shape", [(4, 4), (5, 64), (64, 5), (16, 16), (21, 13), (2, 9, 35), (40, 3, 6, 7)], ids=str
-)
+_SHAPES = ((4, 4), (5, 64), (64, 5), (16, 16), (21, 13), (2, 9, 35), (40, 3, 6, 7))
+_TURNED = product(_SHAPES, ("f32", "f64", "i8", "bf16", "bool"), _RUNNABLE)
+
+
+@pytest.mark.parametrize(("shape", "dtype", "target"), part(_TURNED, 2))
 def test_axes_change_places(shape: tuple[int, ...], dtype: str, target: str) -> None:
     element = DTYPES[dtype]
     x = np.arange(np.prod(shape)).reshape(shape) % 251 % 127

@@ -1,12 +1,14 @@
 """Blocks of keys are computed for those rows alone that may see one of them."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from tests.models.test_online_softmax import allowed, attention, qkv, softmax
+from tests.sweeps import part
 
 import minicc
 from minicc.compile.compiler import lower
@@ -75,8 +77,10 @@ def agree(function: Callable[..., Any], rows: int, keys: int, band: bool) -> Non
     np.testing.assert_allclose(results[0], want, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("sizes", [(1100, 1100), (700, 1250), (1250, 700)], ids=str)
-@pytest.mark.parametrize("name", BANDS)
+SIZES = ((1100, 1100), (700, 1250), (1250, 700))
+
+
+@pytest.mark.parametrize(("name", "sizes"), part(product(BANDS, SIZES), 2))
 def test_bands(name: str, sizes: tuple[int, int]) -> None:
     agree(selected(BANDS[name], -np.inf), *sizes, band=True)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.models.test_streamed_products import arrays_of, check, f32, f64, product
+from tests.sweeps import part
 
 import minicc
 from minicc.compile.compiler import lower
@@ -79,10 +81,12 @@ def test_instances_copy_what_they_multiply(
     check(function, left, right, target=TARGET.name)
 
 
-@pytest.mark.parametrize("size", [4, 5, 12, 24])
-@pytest.mark.parametrize("function", [product, turned])
-@pytest.mark.parametrize("copied", [(0,), (1,), (0, 1)])
-@pytest.mark.parametrize("steps", [(6, 16), (5, 8)])
+KINDS = itertools.product(
+    (4, 5, 12, 24), (product, turned), ((0,), (1,), (0, 1)), ((6, 16), (5, 8))
+)
+
+
+@pytest.mark.parametrize(("size", "function", "copied", "steps"), part(KINDS, 3))
 def test_blocks_of_all_kinds(
     size: int, function: Callable[..., Any], copied: tuple[int, ...], steps: tuple[int, int]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from tests.models.test_whiles import hosted
+from tests.sweeps import part
 
 from minicc.api.session import InferenceSession
 
@@ -152,8 +154,7 @@ def test_parts_at_the_number_of_the_round_are_compiled(name: str) -> None:
     assert len(session._compiled) == 1
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 12])
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("name", "size"), part(product(COMPILED, (0, 1, 3, 12)), 3))
 def test_parts_of_known_extents(name: str, size: int) -> None:
     session = InferenceSession(model(COMPILED[name], size).SerializeToString(), threads=1)
     check(COMPILED[name], session, 2, size)

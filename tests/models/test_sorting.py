@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.sweeps import part
 
 import minicc
 from minicc.passes.graph.sort_network import MOST, comparisons
@@ -32,8 +33,10 @@ def test_networks_sort_whatever_is_given() -> None:
         assert (np.diff(bits, axis=1) >= 0).all(), count
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "u1", "?"])
-@pytest.mark.parametrize("axis", [0, 1, -1])
+TYPES, AXES = ("f8", "f4", "f2", "i8", "u1", "?"), (0, 1, -1)
+
+
+@pytest.mark.parametrize(("dtype", "axis"), part(product(TYPES, AXES), 2))
 def test_rows_of_every_length(dtype: str, axis: int) -> None:
     for f, n in product(FUNCTIONS, (1, 2, 5, 16, 17, 40, 600)):
         x = np.random.default_rng(n).integers(0, 9, (n, 3) if axis == 0 else (3, n)).astype(dtype)

@@ -144,8 +144,8 @@ class _Sharing:
         What the caller alone has touched needs none where it does the op `alone`, too.
         """
         accesses = list(self.accesses(op))
-        pairs = ((a.conflicts(b), own) for a in accesses for b, own in touched)
-        if any(conflict and not (own and alone) for conflict, own in pairs):
+        others = [access for access, own in touched if not (own and alone)]
+        if any(a.conflicts(b) for a in accesses for b in others):
             return [program.Barrier(loc=op.loc)], {}
         return [], touched
 
