@@ -333,7 +333,7 @@ def extreme_within(value: Dim, counts: Mapping[str, Dim], most: bool = True) -> 
 
     `counts` are those of their rounds, of the outer loop first; one may depend on those before.
     """
-    for name in reversed(counts):
+    for name in reversed([*counts]):
         if isinstance(value, int):
             break
         value = extreme(value, {name: counts[name]}, most)
