@@ -190,6 +190,33 @@ def test_what_runs_is_one_loop() -> None:
     assert "written out" not in text
 
 
+def iterated(at: Any, columns: Any, values: Any, x: Any) -> Any:
+    for _ in range(5):
+        y = np.zeros_like(x)
+        for i in range(at.size - 1):
+            for j in range(at[i], at[i + 1]):
+                y[i] += values[j] * x[columns[j]]
+        x = y / 2
+    return x
+
+
+def first_rows(at: Any, columns: Any, values: Any, x: Any) -> Any:
+    for _ in range(5):
+        y = np.zeros_like(x)
+        for j in range(at[0], at[9]):
+            y[columns[j]] += values[j]
+        x = y
+    return x
+
+
+@pytest.mark.parametrize("f", [iterated, first_rows])
+def test_an_array_that_each_round_of_a_loop_around_makes(f: Callable[..., Any]) -> None:
+    g = minicc.jit(f)
+    for seed in range(2):
+        compare(f, g, pointers(seed, np.int64, False))
+    assert "5 rounds, a loop of the graph" in str(g.explain())
+
+
 def returned(at: Any, columns: Any, values: Any, x: Any) -> Any:
     s = 0.0
     for i in range(at.size - 1):

@@ -126,15 +126,24 @@ class Capture:
     def _take_over(self) -> None:
         """Begin with what was carried when this loop was captured in another round of one around.
 
-        Else each loop around would double how often this body is recorded.
+        Else each loop around would double how often this body is recorded. What an earlier
+        recording of one around made may be alive, but holds a value of that recording.
         """
         boxes, names = self.recorder.found.get((self.key, self.first, self.stride), ((), ()))
+        gone = (
+            {id(b) for around in self.recorder.loops for b in around.made_before()} if boxes else ()
+        )
         for box in [found for ref in boxes if (found := ref()) is not None]:
-            if id(box) in self._roots:
+            if id(box) in self._roots and id(box) not in gone:
                 self._written[id(box)] = _Written(box)
         for n in names:
             if isinstance(self._names.get(n), Tracer):
                 self._carried[n] = CarriedArray(self.recorder, self._names[n])
+
+    def made_before(self) -> list[Tracer]:
+        """What earlier recordings of the body made, as far as it is alive."""
+        since = {id(b) for b in self.recorder.live(self._marker)}
+        return [b for b in self.recorder.live(self._begun) if id(b) not in since]
 
     @property
     def key(self) -> Any:
