@@ -133,6 +133,8 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
         "%r" % x[1],  # noqa: UP031
         str({"k": x.sum()}),
     ),
+    "dates": lambda x: [f"{d} {d:>12}|" for d in (x * 40).astype("datetime64[M]")],
+    "spans of time": lambda x: [f"{d!s} {d}" for d in x.astype("timedelta64[h]")],
     "text of an error": raised,
     "copies of scalars": lambda x: (copy.deepcopy(x.sum()), copy.copy(x[0])),
     "one element": lambda x: int(x[:1]),

@@ -429,7 +429,8 @@ class Tracer(Operators):
     def __format__(self, spec: str) -> str:
         if self.ndim or not self.symbolic:
             return format(self.read("text", "a text") if self.symbolic else self._content, spec)
-        return format(self.read("item", "a text"), spec)
+        # NumPy formats a number as Python's number, and a date or a span of time as its text
+        return format(self.read("text" if self.dtype.kind in "mM" else "item", "a text"), spec)
 
     def __str__(self) -> str:
         if self._is_hidden():
