@@ -169,3 +169,64 @@ def test_a_mask_that_comes_on_a_known_path() -> None:
     with pytest.warns(minicc.PerformanceWarning, match="gives a MaskedArray"):
         assert g(X, np.array(1)) == 2
     assert g(X, np.array(0)) == 0
+
+
+def described(x: Any) -> Any:
+    return f"{x.sum():.12f}", x * 2
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_what_is_read_is_new_in_each_call() -> None:
+    g = minicc.jit(described, threads=1)
+    for k in range(80):
+        x = np.arange(4.0) + k / 7
+        assert g(x)[0] == described(x)[0]
+    shown = g.explain()
+    assert shown.traced < 12
+    assert "is new, as in all calls of late" in str(shown)
+    for _ in range(2):  # other sizes have a program where they come again
+        assert g(np.arange(5.0))[0] == "10.000000000000"
+    assert len(g.explain().specialisations) == 2
+
+
+def test_what_comes_again_has_a_program() -> None:
+    def f(x: Any, name: str) -> Any:
+        return x + len(name), name.upper()
+
+    g = minicc.jit(f, threads=1)
+    x = np.arange(4.0)
+    for k in range(20):
+        assert g(x, f"name {k}")[1] == f"NAME {k}"
+    few = g.explain().traced
+    assert few < 12
+    for k in (15, 17) * 3:
+        assert g(x, f"name {k}")[1] == f"NAME {k}"
+    assert g.explain().traced in (few + 1, few + 2)
+    assert "calls that no program was for" in str(g.explain())
+
+
+def test_calls_that_become_others_are_traced_again() -> None:
+    def f(x: Any) -> Any:
+        steps = int(x[0])
+        return x[1:] * steps + float(steps)
+
+    g = minicc.jit(f, threads=1)
+    for k in (*range(30), *[99] * 8):
+        x = np.full(5, float(k))
+        np.testing.assert_array_equal(g(x), f(x))
+    traced = g.explain().traced
+    for _ in range(20):
+        g(np.full(5, 99.0))
+    assert g.explain().traced == traced
+
+
+def test_a_call_that_printed_is_traced_on(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        print("begun")
+        return f"{x.sum():.9f}"
+
+    g = minicc.jit(f, threads=1)
+    for k in range(40):
+        x = np.arange(3.0) + k / 7
+        assert g(x) == f"{x.sum():.9f}"
+    assert capsys.readouterr().out == "begun\n" * 40

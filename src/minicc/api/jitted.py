@@ -20,6 +20,7 @@ import numpy as np
 
 from minicc.api.agreement import Trial
 from minicc.api.graph_programs import GraphProgram
+from minicc.api.patience import Patience
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
@@ -72,7 +73,6 @@ _PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
 _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
 _ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
-_SHOWN = 60  # characters of a value in an explanation
 
 
 # how NumPy tells of overflows and their like, for a context; asking for it by name takes a while
@@ -105,6 +105,8 @@ class Jitted:
         self._lock = lock()
         self._reasons: deque[str] = deque(maxlen=_REASONS)
         self._traces = 0
+        self._patience = Patience()
+        self._served = 0  # calls since patience was asked last
         self._codes: dict[str, _Code] = {}
         self._inline: InlineCache | None = None
         self._last: Key = ()  # of the last call that was looked up
@@ -150,15 +152,18 @@ class Jitted:
                 return self._trace(call)
             found, arrays, inputs = known, call.arrays, call.inputs
         if found.hosted:
+            self._served += 1
             if call is not None:
                 self._expect(call, found)
             return self.__wrapped__(*args, **kwargs)
         missed: Missed | None = None
         try:
             if run is not None and found.traced is not None:
+                self._served += 1
                 return found.traced.rebuild(run([*arrays, *inputs]), arrays)
             result = _replayed(found, arrays, inputs)
             if type(result) is not Missed:
+                self._served += 1
                 if call is not None:
                     self._expect(call, found)
                 return result
@@ -198,6 +203,11 @@ class Jitted:
 
     def _trace(self, call: Call, missed: Missed | None = None) -> Any:
         """The result of a call that is traced, since nothing known fits it."""
+        if not self._worth(call, missed):
+            if missed and self._patience.is_gone and (known := self._known.find(call)):
+                known.plain = f"{missed.told()}, as in all calls of late"
+                self._tell_plain(known.plain, 4)
+            return self._parameters.call(self.__wrapped__, call.values)
         raised: Exception | None = None
         trial = Trial.of(self.__wrapped__, self._parameters, call.values) if not missed else None
         with self._lock:
@@ -224,6 +234,15 @@ class Jitted:
             return result
         trial.restore(call.arrays)
         return self._by_numpy(call, "", "NumPy gives another result, as errors are caught")
+
+    def _worth(self, call: Call, missed: Missed | None) -> bool:
+        """Whether a call is traced where nothing known fits it; else NumPy runs it."""
+        served, self._served = self._served, 0
+        if missed is not None and missed.effects:
+            return True  # NumPy would have the effects again
+        seen = missed and (missed.action.where, missed.key)
+        need = None if self._known.changed(call) else (call.key, call.all_told(), seen)
+        return self._patience.allows(need, served)
 
     def _by_numpy(self, call: Call, where: str, why: str) -> Any:
         """What NumPy gives for a call, as for others like it from now on, if it raises nothing.
@@ -322,10 +341,8 @@ class Jitted:
         self._reasons.append(why)
         self._traces += 1
         if self._traces == _OFTEN:
-            LOGGER.warning(
-                "%s was traced %d times, the last time since %s; %s.explain() tells of each",
-                self._name(), _OFTEN, why, self._name(),
-            )  # fmt: skip
+            text = "%s was traced %d times, the last time since %s; %s.explain() tells of each"
+            LOGGER.warning(text, self._name(), _OFTEN, why, self._name())
 
     def _compile(self, module: Module, text: str, sizes: Sizes = NUMBERS_ALONE) -> Any:
         """The code of a segment; equal segments share it."""
@@ -362,9 +379,7 @@ class Jitted:
 
     def _why(self, call: Call, missed: Missed | None) -> str:
         if missed is not None:
-            seen = str(missed.seen)
-            shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
-            return f"{missed.action.where}: {missed.action.describe()}, {shown} is new"
+            return missed.told()
         last = self._known.last
         if last is None:
             return "first call"
@@ -408,11 +423,13 @@ class Jitted:
             call = Call(*self._parameters.key(values), values)
             found = self._known.find(call)
             if found is None or not (found.plain or found.compilation):
+                self._patience.renew()
                 self(*copied(args), **copied(kwargs))
             known = [s for s in (self._known.find(call),) if s is not None]
         parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops, s.plain)
                  for s in known]  # fmt: skip
-        return Explanation(self._name(), parts, self._reasons, self._traces)
+        counts = self._traces, self._patience.refused
+        return Explanation(self._name(), parts, self._reasons, *counts)
 
     def _name(self) -> str:
         return str(getattr(self.__wrapped__, "__name__", "the function"))

@@ -62,6 +62,10 @@ class Call:
         """Which of its numbers are constants of a program in which some move."""
         return tuple([k for k in range(len(self.numbers)) if k not in moving])
 
+    def all_told(self) -> Key:
+        """The key of all numbers."""
+        return self.told(range(len(self.numbers)))
+
     def told(self, places: Sequence[int]) -> Key:
         """The key of some of the numbers."""
         return tuple([value_key(self.numbers[k]) for k in places])

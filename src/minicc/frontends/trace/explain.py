@@ -78,7 +78,10 @@ class Specialisation(NamedTuple):
 
 
 class Explanation:
-    """What `explain` gives; its text is meant to be read."""
+    """What `explain` gives; its text is meant to be read.
+
+    `refused` calls had no program and were not traced, as programs served no other calls of late.
+    """
 
     def __init__(
         self,
@@ -86,11 +89,13 @@ class Explanation:
         specialisations: Sequence[Specialisation],
         recompilations: Sequence[str],
         traced: int,
+        refused: int = 0,
     ) -> None:
         self.name = name
         self.specialisations = tuple(specialisations)
         self.recompilations = tuple(recompilations)
         self.traced = traced
+        self.refused = refused
 
     @property
     def graphs(self) -> list[Graph]:
@@ -120,6 +125,11 @@ class Explanation:
         lines.append(f"{self.name} was traced {counted(self.traced, 'time')}")
         first = self.traced - len(self.recompilations) + 1
         lines += [f"  {k}. {why}" for k, why in enumerate(self.recompilations, first)]
+        if self.refused:
+            calls = counted(self.refused, "call")
+            lines.append(
+                f"NumPy ran {calls} that no program was for, as no other call used the last ones"
+            )
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -25,6 +25,7 @@ from minicc.ir.core import Array, Module, attribute_key
 
 DENSE = 0x101  # among the flags of an array that is C-contiguous and aligned
 EDGES = 64  # outcomes of one break that are remembered
+_SHOWN = 60  # characters of a value in an explanation
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -381,11 +382,18 @@ def dense(a: Array) -> Array:
 
 
 class Missed(NamedTuple):
-    """A call that left the paths that are known: the action, and what it gave."""
+    """A call that left the paths that are known: the action, what it gave, and the key of that."""
 
     action: Action
     seen: Any
     effects: int
+    key: Any
+
+    def told(self) -> str:
+        """Where it was, and what was new, for people."""
+        seen = str(self.seen)
+        shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
+        return f"{self.action.where}: {self.action.describe()}, {shown} is new"
 
 
 def replay(
@@ -407,13 +415,13 @@ def replay(
         try:
             outcome = attempt(action, pool)
         except UnsupportedError:  # the trace says so, and leaves the call to NumPy
-            return Missed(action, None, effects)
+            return Missed(action, None, effects, None)
         effects += action.is_effect
         edge = node.edges.get(outcome.key)
         if edge is None:
             known = after.get((node.state, outcome.key)) if node.state is not None else None
             if known is None:
-                return Missed(action, outcome.value, effects)
+                return Missed(action, outcome.value, effects, outcome.key)
             added = range(len(pool), len(pool) + len(outcome.arrays))
             edge = Edge((*node.carried, *added), known)
             node.remember(outcome.key, edge)
