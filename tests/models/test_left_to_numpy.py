@@ -171,6 +171,27 @@ def test_a_mask_that_comes_on_a_known_path() -> None:
     assert g(X, np.array(0)) == 0
 
 
+@np.vectorize
+def sign(x: float) -> float:
+    return 7 * x if x > 1 else x
+
+
+ROOTS = np.vectorize(np.sqrt, otypes=["f4"])
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda x: sign(x) + 1, "`sign`, which np.vectorize made, is not traced"),
+        (lambda x: ROOTS(x), "`ROOTS`, which np.vectorize made, is not traced"),
+        (lambda x: np.vectorize(lambda v: v + 1)(x), "np.vectorize is not traced"),
+    ],
+    ids=["named as a ufunc", "of a ufunc", "within"],
+)
+def test_what_np_vectorize_makes_is_not_the_function_of_its_name(f: Any, why: str) -> None:
+    left(f, why, np.arange(4.0))
+
+
 def described(x: Any) -> Any:
     return f"{x.sum():.12f}", x * 2
 

@@ -313,3 +313,13 @@ def test_arguments_are_sorted_as_python_does() -> None:
     for args, kwargs in calls:
         with pytest.raises(TypeError, match="of_plain_defaults"):
             second(*args, **kwargs)
+
+
+POLYNOMIAL = np.poly1d([1.0, -2.0, 3.0])
+
+
+def test_a_polynomial_from_outside_is_called() -> None:
+    g = minicc.jit(lambda x: POLYNOMIAL(x) * 2)
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(g(x), POLYNOMIAL(x) * 2)
+    assert "not compiled" not in str(g.explain())

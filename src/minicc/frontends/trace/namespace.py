@@ -99,6 +99,8 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
         return partial(_error_state, recorder, real, path)
     if real is np.r_ or real is np.c_:
         return Joiner(recorder, real)
+    if real is np.vectorize:
+        return lambda *args, **kwargs: refuse_calls_back(recorder, "np.vectorize")
     return TracedFunction(recorder, path) if callable(real) else real
 
 
@@ -265,6 +267,29 @@ class Clock(PythonType):
         return self.real(*args, **kwargs)
 
 
+# functions of NumPy that arrays may answer for
+_DISPATCHER = type(np.sum)
+
+
+def refuse_calls_back(recorder: Recorder, what: str) -> NoReturn:
+    """UnsupportedError (MC0241) for what calls a function of the user's for each element."""
+    recorder.refuse("MC0241", f"{what} is not traced", "write it with whole arrays, or as a loop")
+
+
+def numpy_object(recorder: Recorder, x: Any, name: str) -> Any:
+    """What stands for an object of a class of NumPy's that does more than hold numbers; else None.
+
+    It is no function of NumPy's, whatever its name is: `np.vectorize` gives it that of the user's.
+    """
+    if isinstance(x, np.vectorize):
+        what = f"`{name}`, which np.vectorize made,"
+        return lambda *args, **kwargs: refuse_calls_back(recorder, what)
+    if isinstance(x, np.errstate):
+        what = f"`{name}` from outside of the function is an np.errstate, which"
+        recorder.refuse("MC0241", f"{what} is not traced", "make it where it is used")
+    return None
+
+
 def numpy_path(x: Any) -> str | None:
     """The dotted name below `numpy` of a function or module of NumPy's; "" is `numpy` itself."""
     if isinstance(x, types.ModuleType):
@@ -272,9 +297,7 @@ def numpy_path(x: Any) -> str | None:
     elif isinstance(x, np.ufunc):
         ufunc: np.ufunc = x
         return ufunc.__name__ if getattr(np, ufunc.__name__, None) is ufunc else None
-    elif isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) or (
-        type(x).__module__ == "numpy" and callable(x)
-    ):
+    elif isinstance(x, (types.FunctionType, types.BuiltinFunctionType, _DISPATCHER)):
         module = getattr(x, "__module__", None) or ""
         name = f"{module}.{getattr(x, '__name__', '')}"
     else:

@@ -44,6 +44,7 @@ from minicc.frontends.trace.namespace import (
     Impure,
     Namespace,
     impure,
+    numpy_object,
     numpy_path,
     replacement,
 )
@@ -125,6 +126,9 @@ class Rewirer:
             return replacement(self.recorder, x, path)
         if isinstance(x, type) and x.__module__ == "numpy" and hasattr(np, x.__name__):
             return replacement(self.recorder, x, x.__name__)
+        answers = numpy_object(self.recorder, x, name)
+        if answers is not None:
+            return answers
         if x is math:
             return MathModule(self.recorder)
         if isinstance(x, types.BuiltinFunctionType) and x.__module__ == "math":
