@@ -382,7 +382,10 @@ def dense(a: Array) -> Array:
 
 
 class Missed(NamedTuple):
-    """A call that left the paths that are known: the action, what it gave, and the key of that."""
+    """A call that left the paths that are known: the action, and what it gave.
+
+    `key` is equal for calls that left them at the same place with the same outcome.
+    """
 
     action: Action
     seen: Any
@@ -421,7 +424,7 @@ def replay(
         if edge is None:
             known = after.get((node.state, outcome.key)) if node.state is not None else None
             if known is None:
-                return Missed(action, outcome.value, effects, outcome.key)
+                return Missed(action, outcome.value, effects, (id(node), outcome.key))
             added = range(len(pool), len(pool) + len(outcome.arrays))
             edge = Edge((*node.carried, *added), known)
             node.remember(outcome.key, edge)
