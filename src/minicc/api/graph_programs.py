@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from minicc.ir.core import Module
+from minicc.errors import UnsupportedError
+from minicc.frontends.trace import GivenUp, Sizes, Unsized, require_fast, work
+from minicc.ir.bind import bind_sizes
+from minicc.ir.core import Module, Op
 from minicc.ir.text.printer import print_module
 from minicc.later import Later
 from minicc.options import Options
@@ -13,10 +17,12 @@ from minicc.runtime.programs import Programs
 from minicc.runtime.saved import Compilation, Facts
 
 if TYPE_CHECKING:
-    from minicc.compile import compiled
+    from minicc.compile import compiled, partition
     from minicc.compile.compiled import Made
 else:
-    compiled = Later("minicc.compile.compiled")
+    compiled, partition = Later("minicc.compile.compiled"), Later("minicc.compile.partition")
+
+_ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 
 
 class GraphProgram:
@@ -53,3 +59,28 @@ class GraphProgram:
     def made(self) -> Compilation:
         """The program that was kept, or else compiled now."""
         return self.opened() or self.compiled()
+
+
+def require_worth(module: Module, sizes: Sizes) -> None:
+    """GivenUp where rounds of little work would run on the host.
+
+    Unsized where more would run there than for the numbers of this call.
+    """
+    hosted = partition.host_ops(module)
+    if sizes:
+        require_fast(module)
+        bound = bind_sizes(module, sizes.numbers)
+        anyway = Counter(_named(op) for op, _ in partition.host_ops(bound))
+        for op, why in hosted:
+            anyway[_named(op)] -= 1
+            if anyway[_named(op)] < 0:
+                raise Unsized(f"{' '.join(op.loc)}: {why}")
+    for op, why in hosted:
+        a_round = sum(work(inner) for region in op.regions for inner in region.ops)
+        if op.control and a_round < _ROUND:
+            text = f"a loop would be run round by round: {why}"
+            raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
+
+
+def _named(op: Op) -> tuple[str, tuple[str, ...]]:
+    return op.opname, op.loc

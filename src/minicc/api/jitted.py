@@ -11,7 +11,7 @@ import functools
 import sys
 import types
 import warnings
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from minicc.api.agreement import Trial
-from minicc.api.graph_programs import GraphProgram
+from minicc.api.graph_programs import GraphProgram, require_worth
 from minicc.api.patience import Patience
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
@@ -38,19 +38,16 @@ from minicc.frontends.trace import (
     copied,
     dense,
     replay,
-    require_fast,
     said_by,
     told,
     trace_values,
-    work,
 )
 from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.frontends.trace.pytree import Key
 from minicc.ir.arrays import Array
-from minicc.ir.bind import bind_sizes
-from minicc.ir.core import Module, Op
+from minicc.ir.core import Module
 from minicc.later import Later
 from minicc.limits import no_memory
 from minicc.locks import lock
@@ -59,9 +56,8 @@ from minicc.runtime.saved import Compilation
 
 if TYPE_CHECKING:
     from minicc.api import lowered
-    from minicc.compile import partition
 else:
-    lowered, partition = Later("minicc.api.lowered"), Later("minicc.compile.partition")
+    lowered = Later("minicc.api.lowered")
 
 _NO_VALUE = "MC0181"  # an argument is neither an array nor a value
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
@@ -72,7 +68,6 @@ _CODES = 512  # segments whose code is shared among equal ones
 _PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
 _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
-_ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 
 
 # how NumPy tells of overflows and their like, for a context; asking for it by name takes a while
@@ -360,21 +355,7 @@ class Jitted:
         program = GraphProgram(module, self.options, text)
         if not sizes and (kept := program.opened()) is not None:
             return kept  # such rounds are not among what it runs
-        hosted = partition.host_ops(module)
-        if sizes:
-            require_fast(module)
-            anyway = Counter(
-                _told(op) for op, _ in partition.host_ops(bind_sizes(module, sizes.numbers))
-            )
-            for op, why in hosted:
-                anyway[_told(op)] -= 1
-                if anyway[_told(op)] < 0:
-                    raise Unsized(f"{' '.join(op.loc)}: {why}")
-        for op, why in hosted:
-            a_round = sum(work(inner) for region in op.regions for inner in region.ops)
-            if op.control and a_round < _ROUND:
-                text = f"a loop would be run round by round: {why}"
-                raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
+        require_worth(module, sizes)
         return program.made()
 
     def _why(self, call: Call, missed: Missed | None) -> str:
@@ -461,10 +442,6 @@ def _replayed(found: Specialisation, arrays: list[Array], inputs: list[Array]) -
     except MemoryError:
         raise no_memory("dense copies of the arguments") from None
     return found.traced.rebuild(found.compilation.executable.run(given), arrays)
-
-
-def _told(op: Op) -> tuple[str, tuple[str, ...]]:
-    return op.opname, op.loc
 
 
 def _is_own(error: Exception) -> bool:
