@@ -150,3 +150,29 @@ def test_two_layers_are_not_taken_for_a_head() -> None:
         return [b.emit(graph.Contract, b.emit(graph.Tanh, y), w, equation="ij,jk->ik")]
 
     assert products_by_group(module(body, TensorType(F32, (64, 16)))) == [1, 1]
+
+
+@pytest.mark.parametrize("target", _RUNNABLE)
+@pytest.mark.parametrize(("rows", "width"), [(32, 2), (37, 24)])
+def test_one_sum_of_each_row_after_a_product(target: str, rows: int, width: int) -> None:
+    """It multiplies by a vector, and so is a product, but one that has no columns to be tiled."""
+
+    def body(b: Builder, x: Value, least: Value) -> list[Value]:
+        rng = np.random.default_rng(1)
+        first, second = (
+            constant(b, rng.standard_normal(shape).astype(np.float32))
+            for shape in ((16, 20), (1, width))
+        )
+        y = b.emit(graph.Contract, x, first, equation="ij,jk->ik")
+        best = b.emit(graph.Reduce, y, combine="max", axes=(1,), keepdims=True)
+        over = b.emit(graph.Mul, b.emit(graph.Max, best, least), second)
+        return [b.emit(graph.Reduce, over, combine="add", axes=(1,), keepdims=True)]
+
+    made = module(body, TensorType(F32, (rows, 16)), TensorType(F32, (1, width)))
+    assert products_by_group(made) == [2]
+    inputs = inputs_of(made)
+    want = run(made, inputs)
+    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
+    for name, got in stages:
+        close(got, want, f"after {name}")
+    close(machine_code(program, target, inputs, 2), want, f"machine code for {target}")

@@ -345,9 +345,10 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     """Contractions that share rows alone, with what stands between them.
 
     An instance has one block of rows, and each contraction goes over it in register tiles of its
-    own width; other ops take the block's rows together, a vector of each.
+    own width; other ops take the block's rows together, a vector of each. So does one whose rows
+    have one sum each, which has no width.
     """
-    contractions = [contraction.op for contraction in found]
+    contractions = [contraction.op for contraction in found if contraction.columns is not None]
     first = contractions[0]
     layout = vectors_of(found[0], target)
     row = _longest_row(
