@@ -245,6 +245,26 @@ def test_the_greatest_number_of_a_window(size: int, element: Any) -> None:
 
 
 @pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(
+    ("op", "outputs"), [("MaxPool", "y z"), ("AveragePool", "y"), ("LpPool", "y")]
+)
+@pytest.mark.parametrize(
+    ("extent", "size", "stride", "pads"),
+    [(2, 3, 1, (0, 0)), (1, 3, 2, (0, 0)), (1, 4, 2, (0, 0)), (1, 4, 1, (1, 1)), (3, 7, 3, (0, 1))],
+)
+def test_a_pool_that_lacks_a_stride_for_a_window_gives_nothing(
+    extent: int, size: int, stride: int, pads: tuple[int, int], op: str, outputs: str, free: bool
+) -> None:
+    """ONNX Runtime counts no window then, and has an empty axis."""
+    x = np.ones((2, 3, extent, 5), np.float32)
+    way = {"kernel_shape": [size, 2], "strides": [stride, 1], "pads": [pads[0], 0, pads[1], 0]}
+    shape = ("n", 3, "h", 5) if free else x.shape
+    s = session([node(op, "x", outputs, **way)], {"x": (x.dtype, shape)}, outputs)
+    given = [(r.dtype.name, r.shape) for r in s.run(None, {"x": x})]
+    assert given == [(name, (2, 3, 0, 4)) for name in ("float32", "int64")[: len(given)]]
+
+
+@pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("columns", [0, 1])
 @pytest.mark.parametrize(
     ("size", "stride", "dilation", "pad"),

@@ -342,10 +342,10 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         ),
     ),
     "window too large": (
-        model_of(node("MaxPool", "x", kernel_shape=[5, 5])),
+        model_of(node("MaxPool", "x", kernel_shape=[6, 5])),
         UserError,
         (
-            "MC0128 error: MaxPool (opset 17) on f32[1,3,4,4]: a window of 5 does not fit "
+            "MC0128 error: MaxPool (opset 17) on f32[1,3,4,4]: a window of 6 does not fit "
             "4 elements with their padding\n"
             "  at: it\n"
             f"  hint: {CHECKER}"

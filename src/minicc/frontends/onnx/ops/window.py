@@ -40,7 +40,8 @@ class Frame:
 
     `low` and `high` are the padding as the node has it; `reached` is the part of `high` that
     windows reach, which may also lie beyond `high` where `ceil_mode` rounds up. On a free axis a
-    few elements more may be, into which no window fits.
+    few elements more may be, into which no window fits. Axes of `without` have one window, which
+    the node does not have.
     """
 
     size: Shape
@@ -49,6 +50,7 @@ class Frame:
     low: Shape
     high: Shape
     reached: Shape
+    without: frozenset[int] = frozenset()
 
 
 def frame_of(ctx: Context, node: Node, x: Value, size: Shape, pool: bool = False) -> Frame:
@@ -79,9 +81,13 @@ def frame_of(ctx: Context, node: Node, x: Value, size: Shape, pool: bool = False
         raise ctx.wrong(f"attribute auto_pad is {auto!r}")
     # as many windows as strides begin within an axis need no rounding
     ceil = bool(node.integer("ceil_mode", 0)) and auto not in ("SAME_UPPER", "SAME_LOWER")
-    axes = zip(spatial, spans, strides, low, high, strict=True)
-    reached = tuple(_reached(ctx, *axis, ceil, pool) for axis in axes)
-    return Frame(size, strides, dilations, low, high, reached)
+    axes = list(zip(spatial, spans, strides, low, high, strict=True))
+    without = frozenset(k for k, axis in enumerate(axes) if pool and _has_no_window(*axis))
+    reached = tuple(
+        spans[k] - spatial[k] - low[k] if k in without else _reached(ctx, *axis, ceil, pool)
+        for k, axis in enumerate(axes)
+    )
+    return Frame(size, strides, dilations, low, high, reached, without)
 
 
 def _same(n: Dim, span: Dim, stride: int) -> tuple[Dim, Dim]:
@@ -93,6 +99,18 @@ def _same(n: Dim, span: Dim, stride: int) -> tuple[Dim, Dim]:
     # the same, but such that the extent with its padding is simple
     whole = ceildiv(n, stride) * stride + span - stride
     return lack // 2, whole - n - lack // 2
+
+
+def _has_no_window(n: Dim, span: Dim, stride: int, low: Dim, high: Dim) -> bool:
+    """Whether a pool has no window along an axis, by as much as a stride.
+
+    ONNX Runtime gives an empty result then, and refuses what lacks more, and axes without elements.
+    """
+    if not all(isinstance(e, int) for e in (n, span, low, high)):
+        return False
+    n, span, low, high = map(number, (n, span, low, high))
+    room = n + low + high - span
+    return n > 0 and -2 * stride < room <= -stride
 
 
 def _reached(
@@ -139,7 +157,7 @@ def _taps(ctx: Context, n: Dim, frame: Frame, axis: int) -> tuple[Dim, Dim]:
     size, dilation, stride = frame.size[axis], frame.dilations[axis], frame.strides[axis]
     before, reached = n + frame.low[axis], frame.reached[axis]
     span = (size - 1) * dilation + 1
-    if not isinstance(span, int) or typical(before) >= span:
+    if not isinstance(span, int) or typical(before) >= span or axis in frame.without:
         return size, reached
     room = before + reached - span
     if not at_least(room, 0):
@@ -153,7 +171,7 @@ def _window(ctx: Context, x: Value, frame: Frame, combine: str) -> Value:
     axes = enumerate(x.type.shape[2:])
     taps, after = zip(*[_taps(ctx, n, frame, axis) for axis, n in axes], strict=True)
     x = padded(ctx, x, frame.low, after, identity_of(combine, x.type.dtype))
-    return ctx.emit(
+    out = ctx.emit(
         graph.Window,
         x,
         combine=combine,
@@ -161,6 +179,12 @@ def _window(ctx: Context, x: Value, frame: Frame, combine: str) -> Value:
         strides=(1, 1, *frame.strides),
         dilations=(1, 1, *frame.dilations),
     )
+    return _without(ctx, out, frame)
+
+
+def _without(ctx: Context, out: Value, frame: Frame) -> Value:
+    """One element a window, without those windows that the node does not have."""
+    return cut(ctx, out, {axis + 2: (0, 0, 1) for axis in frame.without}) if frame.without else out
 
 
 def _zero(x: Value) -> Literal:
@@ -223,7 +247,8 @@ def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
     if x.type.dtype.is_float:
         number = ctx.emit(graph.Eq, x, x)
         x = ctx.emit(graph.Select, number, x, ctx.scalar(-np.inf, x))
-    return out, _places(ctx, x, frame, bool(node.integer("storage_order", 0)))
+    places = _places(ctx, x, frame, bool(node.integer("storage_order", 0)))
+    return out, _without(ctx, places, frame)
 
 
 def _places(ctx: Context, x: Value, frame: Frame, columns: bool) -> Value:
