@@ -269,3 +269,70 @@ def test_prints_at_every_call(capsys: pytest.CaptureFixture[str]) -> None:
     g(-one)
     out = capsys.readouterr().out.splitlines()
     assert out == ["sum 6.0", "positive 2.0"] * 2 + ["sum -6.0"] * 2
+
+
+def share(x: Array) -> Any:
+    n = 0
+    for v in x:
+        if v > 0:
+            n += 1
+    return n / len(x), int((x > 0).sum()) / x.size * 100
+
+
+def means(x: Array) -> Any:
+    return float(x.sum()) / 3, 3 / float(x.max()), float(x[0]) / int(x[1]), (float(x[2]) > 1) / 4
+
+
+def fractions(x: Array) -> Any:
+    s = 0.0
+    for k in range(1, 30):
+        s = s / 2 + float(x[k % 4]) / k
+    return s
+
+
+def of_large(x: Array) -> Any:
+    return int(x[0] * 2.0**54) / 3, 1 / int(x[1])
+
+
+@pytest.mark.parametrize("f", [share, means, fractions, of_large])
+def test_quotients_of_numbers_that_data_give_are_compiled(f: Function) -> None:
+    x = np.array([0.75, 2.0, 5.0, -3.0])
+    g = minicc.jit(f)
+    for k in range(5):
+        agree(g(x + k), f(x + k), 1e-15)
+    shown = g.explain()
+    assert shown.traced == 1
+    assert not shown.breaks
+    assert not any("written out" in text for text in shown.loops)
+
+
+def test_a_quotient_that_python_refuses() -> None:
+    def f(x: Array, t: float) -> Any:
+        return float(x[0]) / t, t / float(x[1]), 1 / int(x[2])
+
+    g = minicc.jit(f)
+    for x in ([1.0, 2, 3], [1.0, 0, 3], [1.0, 2, 0.5]):
+        for t in (0.5, 2.0, 0.0):
+            args = np.array(x), t
+            if not t or 0 in x or x[2] < 1:
+                for call in (f, g):
+                    with pytest.raises(ZeroDivisionError):
+                        call(*args)
+            else:
+                agree(g(*args), f(*args), 1e-15)
+
+
+def pulses(x: Array) -> Any:
+    out = np.zeros(30)
+    for t in range(30):
+        out[t] = np.exp(-0.5 * ((t - 20) / 6) ** 2) + (float(x[t % 4]) - 1) ** 2
+    return out
+
+
+def test_squares_of_numbers_that_data_give() -> None:
+    x = np.array([0.75, 2.0, 5.0, -3.0])
+    g = compare(pulses, (x,), (x + 1,))
+    assert "30 rounds, a loop of the graph" in str(g.explain())
+    with pytest.raises(OverflowError):
+        g(x * 1e200)
+    agree(minicc.jit(lambda x: float(x[0]) ** 2)(x * np.inf), math.inf)

@@ -19,8 +19,9 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.host import library, on_host
-from minicc.frontends.trace.numbers import Number, as_number, checked, has_term, is_real
+from minicc.frontends.trace.numbers import Number, as_number, checked, has_term
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
 
 
 def printed(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
@@ -69,7 +70,7 @@ def mathematics(recorder: Recorder, function: Callable[..., Any], *args: Any) ->
     if number and all(has_term(a) or type(a) in (bool, int, float) for a in args):
         return number.by_python(function, *args)
     name = f"math.{function.__name__}"
-    if function.__name__ in _ALIKE and all(map(is_real, args)):
+    if function.__name__ in _ALIKE and all(map(_is_real, args)):
         made = _recorded(recorder, function, *[as_number(a, float) for a in args])
         if made is not None:
             return made
@@ -144,3 +145,10 @@ class SciPyModule:
         if isinstance(real, types.FunctionType):
             return partial(scientific, self._recorder, real)
         return real
+
+
+def _is_real(x: Any) -> bool:
+    """Whether it is a float or an integer, of Python's or a traced scalar."""
+    kind = x.kind if isinstance(x, Number) else type(x)
+    traced = isinstance(x, Tracer) and not x.ndim and x.dtype.kind in "fiu"
+    return traced or (kind in (float, int) and not has_term(x))

@@ -284,6 +284,9 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 if compares:
                     return truth(out)
                 return _mixed(Number(out, x.kind, small), x, other)
+        found = _derived(symbol, x, other, swapped)
+        if found is not None:
+            return found
         mine = x.read(f"the operator of operator.{symbol}")
         known = has_term(other) or type(other) is not Number
         theirs = other if known else other.read("an operator")
@@ -324,6 +327,60 @@ def _greatest_of(symbol: str, mine: int | None, other: Any) -> int | None:
     if symbol in ("or_", "xor"):
         return (1 << max(mine.bit_length(), theirs.bit_length())) - 1
     return int(getattr(operator, symbol)(mine, other))
+
+
+def _derived(symbol: str, x: Number, other: Any, swapped: bool) -> Number | None:
+    """A quotient or a square that the graph computes; None for others."""
+    if is_mixed(x) or is_mixed(other) or type(other) is complex:
+        return None
+    if symbol == "pow" and type(other) is int and other == 2 and not swapped:
+        return _squared(x) if x.kind is float and x.known is None else None
+    return _quotient(x, other, swapped) if symbol == "truediv" else None
+
+
+def _quotient(x: Number, other: Any, swapped: bool) -> Number | None:
+    """`x / other` as the graph computes it; None where Python does, as what it takes is known.
+
+    Where data are 0 to divide by, or an int that a float may not hold, NumPy runs the call.
+    """
+    pair = (other, x) if swapped else (x, other)
+    if all(type(n) is not Number or n.term is not None or n.known is not None for n in pair):
+        return None
+    under = pair[1]
+    if has_term(under) and not under.by_python(operator.ne, under, 0):
+        return None
+    if (type(under) in _PLAIN and not under) or not all(map(_is_near, pair)):
+        return None
+    above, below = map(_as_float, pair)
+    if type(under) is Number and under.term is None:
+        below = checked(below, below != 0)
+    return _mixed(Number(Dispatch.call(x._recorder, "divide", (above, below), {}), float), x, other)
+
+
+def _squared(x: Number) -> Number:
+    """`x ** 2` of a float; where it overflows, which Python refuses, NumPy runs the call."""
+    out = Dispatch.call(x.box.recorder, "multiply", (x.box, x.box), {})
+    return Number(checked(out, (abs(out) < math.inf) | ~(abs(x.box) < math.inf)), float)
+
+
+def _is_near(x: Any) -> bool:
+    """Whether a number is no int that floats may not hold, as far as is known while tracing."""
+    if has_term(x) and x.kind is int:
+        return bool(x.by_python(_within, x, -(1 << 53), 1 << 53))
+    return type(x) in (bool, float, Number) or (type(x) is int and abs(x) <= 1 << 53)
+
+
+def _as_float(x: Any) -> Any:
+    """A number as a float of 64 bits in the graph."""
+    if type(x) is not Number:
+        return np.float64(x)
+    if x.term is not None:
+        return x.by_python(float, x).box
+    if x.kind is float:
+        return x.box
+    made = _converted(x.box, np.float64)
+    near = x.kind is bool or (x.most is not None and x.most <= 1 << 53)
+    return made if near else checked(made, abs(x.box) <= 1 << 53)
 
 
 def _exact(x: Number, other: Any) -> bool:
@@ -437,50 +494,3 @@ def checked(value: Any, holds: Any) -> Any:
     recorder = value.recorder
     place = Dispatch.call(recorder, "where", (holds, np.int64(0), np.int64(1)), {})
     return value.reshape(1)[place]
-
-
-def is_real(x: Any) -> bool:
-    """Whether it is a float or an integer, of Python's or a traced scalar."""
-    kind = x.kind if isinstance(x, Number) else type(x)
-    traced = isinstance(x, Tracer) and not x.ndim and x.dtype.kind in "fiu"
-    return traced or (kind in (float, int) and not has_term(x))
-
-
-def item(x: Tracer, index: tuple[Any, ...]) -> Any:
-    """`x.item()`: a traced number where the elements are floats or integers."""
-    one = x[index] if len(index) > 1 else (x.reshape(-1)[index[0]] if index else x)
-    one = one.reshape(()) if one.size == 1 else one
-    kind = {"f": float, "i": int, "u": int}.get(x.dtype.kind)
-    if kind is not None and one.size == 1 and one.recorder.path is not None:
-        return as_number(one, kind)
-    return one.read("item", ".item()")
-
-
-def extreme(recorder: Recorder, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`max` or `min`, chosen by the graph where both are traced scalars or floats of one type."""
-    types = {_type_of(x) for x in args}
-    chosen = not kwargs and recorder.path is not None and len(args) == 2
-    if not chosen or len(types) > 1 or "" in types or all(map(_is_known, args)):
-        return real(*args, **kwargs)
-    first, second = map(_array_of, args)
-    later = "greater" if real is max else "less"
-    takes = Dispatch.call(recorder, later, (second, first), {})
-    made = Dispatch.call(recorder, "where", (takes, second, first), {})
-    scalar = Tracer(recorder, made.content, scalar=True)
-    return Number(scalar, float) if "float" in types else scalar
-
-
-def _array_of(x: Any) -> Any:
-    return x.box if type(x) is Number else x if type(x) is Tracer else np.asarray(x)
-
-
-def _type_of(x: Any) -> str:
-    """What type a traced scalar, or a float of Python's, is of; empty for others."""
-    if type(x) is float or (type(x) is Number and x.kind is float):
-        return "float"
-    scalar = isinstance(x, np.generic) or (type(x) is Tracer and x.scalar)
-    return str(x.dtype) if scalar and x.dtype.kind in "iuf" else ""
-
-
-def _is_known(x: Any) -> bool:
-    return not (x.symbolic if type(x) is Tracer else type(x) is Number and x.term is None)

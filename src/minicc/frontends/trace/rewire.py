@@ -34,6 +34,7 @@ from minicc.frontends.trace.effects import (
     printed,
     scientific,
 )
+from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.given import OPEN, Reference, is_read
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
 from minicc.frontends.trace.loops.code import codes_within, instructions
@@ -48,7 +49,7 @@ from minicc.frontends.trace.namespace import (
     numpy_path,
     replacement,
 )
-from minicc.frontends.trace.numbers import FLOAT, INT, Number, extreme
+from minicc.frontends.trace.numbers import FLOAT, INT, Number
 from minicc.frontends.trace.objects import MISSING, is_library, stand_in
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder

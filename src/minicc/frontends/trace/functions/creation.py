@@ -15,7 +15,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.loops.extents import Extent, dim_of
-from minicc.frontends.trace.numbers import Number, as_number, item
+from minicc.frontends.trace.numbers import Number, as_number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
@@ -245,4 +245,14 @@ def round_method(recorder: Recorder, a: Tracer) -> Any:
 @traces("ndarray.item")
 def item_method(recorder: Recorder, a: Tracer, *index: Any) -> Any:
     """`a.item()`: a Python number, a traced one where it is not looked at."""
-    return item(a, index)
+    return _item(a, index)
+
+
+def _item(x: Tracer, index: tuple[Any, ...]) -> Any:
+    """`x.item()`: a traced number where the elements are floats or integers."""
+    one = x[index] if len(index) > 1 else (x.reshape(-1)[index[0]] if index else x)
+    one = one.reshape(()) if one.size == 1 else one
+    kind = {"f": float, "i": int, "u": int}.get(x.dtype.kind)
+    if kind is not None and one.size == 1 and one.recorder.path is not None:
+        return as_number(one, kind)
+    return one.read("item", ".item()")

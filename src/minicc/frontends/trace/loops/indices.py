@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.extents import Extent
-from minicc.frontends.trace.numbers import STEP, Number
+from minicc.frontends.trace.numbers import STEP, Number, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
@@ -126,6 +126,8 @@ class Index(Number):
     def _divided(self, other: Any, by: bool) -> Any:
         """The quotient with a number that is known, where no round divides by zero."""
         low, high = self.bounds()
+        if type(other) is Number and not has_term(other) and max(abs(low), abs(high)) <= _EXACT:
+            return self.as_float() / other if by else other / self.as_float()
         safe = bool(other) if by else low > 0 or high < 0
         most = max(abs(low), abs(high), abs(other) if type(other) is int else 0)
         if type(other) not in (int, float) or not safe or most > _EXACT:

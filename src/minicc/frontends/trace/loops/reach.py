@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.effects import MathModule, mathematics
+from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.kinds import SubclassOf, power
 from minicc.frontends.trace.loops.code import names_in
 from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
-from minicc.frontends.trace.numbers import Number, PythonType, extreme
+from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tracer import Tracer
