@@ -251,3 +251,14 @@ def test_a_call_that_printed_is_traced_on(capsys: pytest.CaptureFixture[str]) ->
         x = np.arange(3.0) + k / 7
         assert g(x) == f"{x.sum():.9f}"
     assert capsys.readouterr().out == "begun\n" * 40
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_small_numbers_that_are_read_one_after_the_other() -> None:
+    def f(x: Any) -> Any:
+        return [0] * int(x[0]) + [1] * int(x[1]) + [2] * int(x[2]) + [3] * int(x[3])
+
+    g = minicc.jit(f, threads=1)
+    for x in np.random.default_rng(0).integers(0, 9, (80, 4)):
+        assert g(x) == f(x)
+    assert g.explain().traced < 25
