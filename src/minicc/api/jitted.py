@@ -98,7 +98,7 @@ class Jitted:
         self._parameters = Parameters(f)
         self._known = Known()
         self._lock = lock()
-        self._reasons: deque[str] = deque(maxlen=_REASONS)
+        self._reasons: deque[tuple[int, str]] = deque(maxlen=_REASONS)
         self._traces = 0
         self._patience = Patience()
         self._served = 0  # calls since patience was asked last
@@ -122,8 +122,8 @@ class Jitted:
         except (UserError, UnsupportedError) as error:
             if error.code not in (_NO_VALUE, _OUTSIDE, _OVERLAP):
                 raise
-            if error.code == _NO_VALUE and error.message not in self._reasons:
-                self._reasons.append(error.message)
+            if error.code == _NO_VALUE and (0, error.message) not in self._reasons:
+                self._reasons.append((0, error.message))
                 self._tell_plain(f"{error.message}; {error.hint}", 3)
             if error.code == _OVERLAP:
                 self._parameters.overlaps, self._inline = True, None
@@ -293,7 +293,7 @@ class Jitted:
                 found.compilation = self._compilation(traced.module, sizes)
         except (Exception, GivenUp, Unsized) as error:
             self._known.refuse_sizes(call)
-            self._reasons.append(f"no program for all sizes{said_by(error)}")
+            self._reasons.append((0, f"no program for all sizes{said_by(error)}"))
             return None
         self._known.keep_for_all(call, found, self._parameters.paths(call.values))
         return found
@@ -333,8 +333,8 @@ class Jitted:
 
     def _tell(self, why: str) -> None:
         """Remember why the function is traced, and say so where that is often."""
-        self._reasons.append(why)
         self._traces += 1
+        self._reasons.append((self._traces, why))
         if self._traces == _OFTEN:
             text = "%s was traced %d times, the last time since %s; %s.explain() tells of each"
             LOGGER.warning(text, self._name(), _OFTEN, why, self._name())

@@ -80,20 +80,22 @@ class Specialisation(NamedTuple):
 class Explanation:
     """What `explain` gives; its text is meant to be read.
 
-    `refused` calls had no program and were not traced, as programs served no other calls of late.
+    `reasons` have the number of the trace, or 0 where there was none. `refused` calls had no
+    program and were not traced, as programs served no other calls of late.
     """
 
     def __init__(
         self,
         name: str,
         specialisations: Sequence[Specialisation],
-        recompilations: Sequence[str],
+        reasons: Sequence[tuple[int, str]],
         traced: int,
         refused: int = 0,
     ) -> None:
         self.name = name
         self.specialisations = tuple(specialisations)
-        self.recompilations = tuple(recompilations)
+        self.recompilations = tuple([why for _, why in reasons])
+        self._reasons = tuple(reasons)
         self.traced = traced
         self.refused = refused
 
@@ -123,8 +125,7 @@ class Explanation:
             lines.append(f"{self.name}, specialisation {k} of {len(self.specialisations)}")
             lines += ["  " + line for line in str(s).splitlines()]
         lines.append(f"{self.name} was traced {counted(self.traced, 'time')}")
-        first = self.traced - len(self.recompilations) + 1
-        lines += [f"  {k}. {why}" for k, why in enumerate(self.recompilations, first)]
+        lines += [f"  {k}. {why}" if k else f"  - {why}" for k, why in self._reasons]
         if self.refused:
             calls = counted(self.refused, "call")
             lines.append(
