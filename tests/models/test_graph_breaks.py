@@ -336,3 +336,32 @@ def test_squares_of_numbers_that_data_give() -> None:
     with pytest.raises(OverflowError):
         g(x * 1e200)
     agree(minicc.jit(lambda x: float(x[0]) ** 2)(x * np.inf), math.inf)
+
+
+def counts(m: Array) -> Any:
+    right = 0
+    for k in range(len(m)):
+        right += int(m[k, k])
+    return right / int(m.sum()), right - int(m[0, 1]), 3 - int(m[1, 0])
+
+
+def test_sums_of_ints_that_data_give_are_compiled() -> None:
+    m = np.array([[5, 2], [3, 7]])
+    g = compare(counts, *[(m * k,) for k in range(1, 6)])
+    assert g.explain().traced == 1
+    assert not g.explain().breaks
+    for most in (2**62, -(2**62), 2**63 - 1, -(2**63)):
+        large = np.array([[most, 0], [2, most]])
+        for f in (lambda m: int(m[0, 0]) + int(m[1, 1]), lambda m: 3 - int(m[1, 1])):
+            assert minicc.jit(f)(large) == f(large)
+
+
+def test_the_least_int_in_a_loop() -> None:
+    def f(x: Array) -> Any:
+        n = 0
+        for v in x:
+            n = n - int(v)
+        return n
+
+    x = np.array([-(2**63), *[0] * 20])
+    assert minicc.jit(f)(x) == f(x)

@@ -77,9 +77,9 @@ class Number:
         return self._box
 
     @property
-    def in_round(self) -> bool:
-        """Whether a loop's round is recorded now."""
-        return bool(self._recorder.loops)
+    def is_lazy(self) -> bool:
+        """Whether the graph sums it as an int: in rounds, or where NumPy could run the call."""
+        return bool(self._recorder.loops) or (self.known is None and bool(self._recorder.path))
 
     def by_python(self, function: Callable[..., Any], *operands: Any) -> Any:
         """What a function of Python gives for the operands, which have terms or are known."""
@@ -103,7 +103,7 @@ class Number:
         """
         if self.kind is not int or self.term is not None or self.counts:
             return self
-        return Number(checked(self.box, abs(self.box) < 1 << 62), int, True)
+        return Number(checked(self.box, _lies_within(self.box, (1 << 62) - 1)), int, True)
 
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
@@ -267,7 +267,7 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
             step = type(other) is int and abs(other) < STEP
-            if symbol in ("add", "sub") and (step or type(other) is Number) and x.in_round:
+            if symbol in ("add", "sub") and (step or type(other) is Number) and x.is_lazy:
                 x, other = x.counted(), other.counted() if type(other) is Number else other
             both = type(other) is Number and x.counts and other.counts and symbol != "mul"
             small = x.counts and step and symbol != "mul"
@@ -284,8 +284,7 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 if compares:
                     return truth(out)
                 return _mixed(Number(out, x.kind, small), x, other)
-        found = _derived(symbol, x, other, swapped)
-        if found is not None:
+        if (found := _derived(symbol, x, other, swapped)) is not None:
             return found
         mine = x.read(f"the operator of operator.{symbol}")
         known = has_term(other) or type(other) is not Number
@@ -380,7 +379,7 @@ def _as_float(x: Any) -> Any:
         return x.box
     made = _converted(x.box, np.float64)
     near = x.kind is bool or (x.most is not None and x.most <= 1 << 53)
-    return made if near else checked(made, abs(x.box) <= 1 << 53)
+    return made if near else checked(made, _lies_within(x.box, 1 << 53))
 
 
 def _exact(x: Number, other: Any) -> bool:
@@ -484,6 +483,11 @@ _FITS = 2.0**62  # below which an int64 holds a float's whole part
 def _converted(x: Tracer, dtype: Any) -> Any:
     flat = Dispatch.call(x.recorder, "reshape", (x, ()), {})
     return Dispatch.call(x.recorder, "ndarray.astype", (flat, dtype), {})
+
+
+def _lies_within(box: Any, most: int) -> Any:
+    """Whether an int64 is at most so far from 0; the magnitude of the least one is none."""
+    return (box <= most) & (box >= -most)
 
 
 def checked(value: Any, holds: Any) -> Any:
