@@ -350,18 +350,18 @@ def test_sums_of_ints_that_data_give_are_compiled() -> None:
     g = compare(counts, *[(m * k,) for k in range(1, 6)])
     assert g.explain().traced == 1
     assert not g.explain().breaks
-    for most in (2**62, -(2**62), 2**63 - 1, -(2**63)):
+    pairs: list[Function] = [lambda m: int(m[0, 0]) + int(m[1, 1]), lambda m: 3 - int(m[1, 1])]
+    for most, f in itertools.product((2**62, -(2**62), 2**63 - 1, -(2**63)), pairs):
         large = np.array([[most, 0], [2, most]])
-        for f in (lambda m: int(m[0, 0]) + int(m[1, 1]), lambda m: 3 - int(m[1, 1])):
-            assert minicc.jit(f)(large) == f(large)
+        assert minicc.jit(f)(large) == f(large)
 
 
 def test_the_least_int_in_a_loop() -> None:
     def f(x: Array) -> Any:
-        n = 0
-        for v in x:
-            n = n - int(v)
-        return n
+        y = np.zeros(len(x))
+        for k in range(len(x)):
+            y[k] = int(x[k]) - 1
+        return y
 
     x = np.array([-(2**63), *[0] * 20])
-    assert minicc.jit(f)(x) == f(x)
+    np.testing.assert_array_equal(minicc.jit(f)(x), f(x))
