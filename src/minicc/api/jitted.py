@@ -356,7 +356,7 @@ class Jitted:
         if not sizes and (kept := program.opened()) is not None:
             return kept  # such rounds are not among what it runs
         require_worth(module, sizes)
-        return program.made()
+        return program.made() if sizes else program.compiled()
 
     def _why(self, call: Call, missed: Missed | None) -> str:
         if missed is not None:
