@@ -66,6 +66,19 @@ def products_by_group(made: Module, math: Literal["fast", "strict"] = "fast") ->
     return [n for n in counts if n]
 
 
+def agree_in_one_group(made: Module, target: str) -> None:
+    """Two products form one group; each stage gives the same, and threads the same bits."""
+    assert products_by_group(made) == [2]
+    inputs = inputs_of(made)
+    want = run(made, inputs)
+    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
+    for name, got in stages:
+        close(got, want, f"after {name}")
+    one = machine_code(program, target, inputs, 1)
+    close(one, want, f"machine code for {target}")
+    assert all(map(same_bits, one, machine_code(program, target, inputs, 2)))
+
+
 @pytest.mark.parametrize("target", _RUNNABLE)
 @settings(max_examples=examples(8), deadline=None, derandomize=True)
 @given(
@@ -80,16 +93,7 @@ def products_by_group(made: Module, math: Literal["fast", "strict"] = "fast") ->
     residual=st.booleans(),
 )
 def test_a_head_at_every_stage(target: str, sizes: _Sizes, masked: bool, residual: bool) -> None:
-    made = attention(sizes, masked, residual)
-    assert products_by_group(made) == [2]
-    inputs = inputs_of(made)
-    want = run(made, inputs)
-    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
-    for name, got in stages:
-        close(got, want, f"after {name}")
-    one = machine_code(program, target, inputs, 1)
-    close(one, want, f"machine code for {target}")
-    assert all(map(same_bits, one, machine_code(program, target, inputs, 2)))
+    agree_in_one_group(attention(sizes, masked, residual), target)
 
 
 @pytest.mark.parametrize("target", _RUNNABLE)
@@ -115,13 +119,7 @@ def test_a_sum_along_whole_rows_counts_each_element_once(
         return [y, b.emit(graph.Contract, centred, second, equation="ij,jk->ik")]
 
     made = module(body, TensorType(F32, (rows, 16)), TensorType(F32, (rows, inner)))
-    assert products_by_group(made) == [2]
-    inputs = inputs_of(made)
-    want = run(made, inputs)
-    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
-    for name, got in stages:
-        close(got, want, f"after {name}")
-    close(machine_code(program, target, inputs, 2), want, f"machine code for {target}")
+    agree_in_one_group(made, target)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +167,4 @@ def test_one_sum_of_each_row_after_a_product(target: str, rows: int, width: int)
         return [b.emit(graph.Reduce, over, combine="add", axes=(1,), keepdims=True)]
 
     made = module(body, TensorType(F32, (rows, 16)), TensorType(F32, (1, width)))
-    assert products_by_group(made) == [2]
-    inputs = inputs_of(made)
-    want = run(made, inputs)
-    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
-    for name, got in stages:
-        close(got, want, f"after {name}")
-    close(machine_code(program, target, inputs, 2), want, f"machine code for {target}")
+    agree_in_one_group(made, target)

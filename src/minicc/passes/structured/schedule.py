@@ -346,7 +346,7 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
 
     An instance has one block of rows, and each contraction goes over it in register tiles of its
     own width; other ops take the block's rows together, a vector of each. So does one whose rows
-    have one sum each, which has no width.
+    have one sum each, which has no width; the first has columns.
     """
     contractions = [contraction.op for contraction in found if contraction.columns is not None]
     first = contractions[0]
