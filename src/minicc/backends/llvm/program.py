@@ -164,9 +164,9 @@ def emit_main(module: Module, flushed: Flushed) -> str:
         lines = [*_load_slot("status", STATUS), *lines]
     if _is_watched(main.body):
         lines = [*_load_slot("watch", WATCH), *lines]
-    if emitter.stubs:
+    if emitter.functions:
         lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, shares.BARRIER]
-    return _module(lines, list(emitter.stubs.values()), emitter.called, module, FLUSH[flushed])
+    return _module(lines, list(emitter.functions.values()), emitter.called, module, FLUSH[flushed])
 
 
 class _Main:
@@ -191,7 +191,7 @@ class _Main:
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.called: set[str] = set()
-        self.stubs: dict[str, str] = {}
+        self.functions: dict[str, str] = {}  # through which launches are shared, by name
         self.width = 0  # of the frame
         self.round = ""  # the number of that of the innermost loop
         self.numbers = numbers()
@@ -248,13 +248,13 @@ class _Main:
         if not op.split:
             self.lines.append(f"  call void @{symbol_of(op.kernel)}({', '.join(arguments)})")
             return
-        stub, text = shares.stub(op, arguments)
-        self.stubs[stub] = text
-        frame = shares.frame_of(arguments, self.round if op.zigzag else "")
+        stub = shares.stub(op, arguments, self.functions)
+        frame = shares.frame_of(op, arguments, self.round)
         self.width = max(self.width, len(frame))
         points = prod(kernel.attrs["grid"][axis] for axis in op.split)
         extent = self.sizes.value(affine.substitute(points, actual))
-        self.lines += shares.shared(number, extent, self.sizes.value(op.work), stub, frame)
+        work = self.sizes.value(op.work)
+        self.lines.append(shares.hand_out(extent, work, stub, frame, self.functions))
 
     def branch(self, op: program.If, name: str) -> None:
         """One of two regions, as a byte of memory says."""
@@ -417,7 +417,7 @@ def _module(
             kinds += ["i64"] * len(f.attrs.get("sizes", ()))
             kinds += ["ptr"] if scratch_of(f) != 0 else []
             kinds += ["ptr"] if checks_of(f) else []
-            declarations.append(f"declare void @{symbol_of(f.name)}({', '.join(kinds)})")
+            declarations.append(f"declare hidden void @{symbol_of(f.name)}({', '.join(kinds)})")
     begin, end = [], []
     if flush:
         declarations.append(DECLARE_MODE)

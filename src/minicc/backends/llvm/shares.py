@@ -1,8 +1,9 @@
 """How `main` hands a launch to a team: what a share of it is called with.
 
-A launch that is shared writes the kernel's arguments to a frame and hands the team a function, its
-*stub*, that reads them back and runs the kernel on some places of the shared axes. These count as
-one axis, so that shares are even whatever the extents are.
+A launch that is shared writes the kernel and its arguments to a frame and hands the team a
+function, its *stub*, that reads them back and runs the kernel on some places of the shared axes.
+These count as one axis, so that shares are even whatever the extents are. Launches whose arguments
+are of the same kinds have the same functions: written out for each, they would be most of `main`.
 """
 
 from __future__ import annotations
@@ -29,33 +30,51 @@ def _ends(op: program.Launch, axis: int) -> tuple[int, int]:
     return lo, lo + 1
 
 
-def frame_of(arguments: Sequence[str], rounds: str = "") -> list[str]:
+def frame_of(op: program.Launch, arguments: Sequence[str], rounds: str) -> list[str]:
     """What a launch writes to the frame; `rounds` is the round's number where it goes zigzag."""
     part = [PART] if SCRATCH in arguments else []
-    return [*arguments, *part, *([f"i64 {rounds}"] if rounds else [])]
+    turn = [f"i64 {rounds}"] if op.zigzag else []
+    return [*arguments, *part, *turn, f"ptr @{symbol_of(op.kernel)}"]
 
 
-def shared(number: int, extent: str, work: str, stub: str, frame: Sequence[str]) -> list[str]:
-    """Write the frame when the one before is no longer read, and hand the launch out.
+def hand_out(
+    extent: str, work: str, stub: str, frame: Sequence[str], functions: dict[str, str]
+) -> str:
+    """Hand a launch out; `extent` is how many places the shared axes have together.
 
-    `extent` is how many places the shared axes have together.
+    The function that does so for such a frame is entered: it writes the frame when the one before
+    is no longer read.
     """
-    lines = [BARRIER]
-    for k, argument in enumerate(frame):
-        at = f"%f{number}.{k}"
-        lines.append(f"  {at} = getelementptr i64, ptr %frame, i64 {k}")
-        lines.append(f"  store {argument}, ptr {at}")
-    call = f"ptr %team, ptr @{stub}, ptr %frame, i64 {extent}, i64 {work}"
-    return [*lines, f"  call void @minicc_launch({call})"]
+    kinds = [argument.partition(" ")[0] for argument in frame]
+    name = f"hand.{''.join(kind[0] for kind in kinds)}"
+    if name not in functions:
+        taken = "ptr %team, ptr %share, ptr %frame, i64 %extent, i64 %work"
+        given = "".join(f", {kind} %a{k}" for k, kind in enumerate(kinds))
+        lines = [f"define internal void @{name}({taken}{given}) nounwind {{", BARRIER]
+        for k, kind in enumerate(kinds):
+            lines.append(f"  %a{k}.at = getelementptr i64, ptr %frame, i64 {k}")
+            lines.append(f"  store {kind} %a{k}, ptr %a{k}.at")
+        lines += [f"  call void @minicc_launch({taken})", "  ret void", "}", ""]
+        functions[name] = "\n".join(lines)
+    passed = f"ptr %team, ptr @{stub}, ptr %frame, i64 {extent}, i64 {work}"
+    return f"  call void @{name}({', '.join([passed, *frame])})"
 
 
-def stub(op: program.Launch, arguments: Sequence[str]) -> tuple[str, str]:
-    """The function that runs a part of a launch, by name; one for all launches alike."""
-    name = f"share.{'.'.join(map(str, op.split))}.{'zigzag.' if op.zigzag else ''}{op.kernel}"
+def stub(op: program.Launch, arguments: Sequence[str], functions: dict[str, str]) -> str:
+    """The name of the function that runs a part of a launch, which is entered."""
+    kinds = [argument.partition(" ")[0] for argument in arguments]
+    pairs = zip(arguments, kinds, strict=True)
+    taken = "".join("s" if argument == SCRATCH else kind[0] for argument, kind in pairs)
+    name = f"share.{'.'.join(map(str, op.split))}.{'zigzag.' if op.zigzag else ''}{taken}"
+    if name not in functions:
+        functions[name] = _stub(name, op, arguments, kinds)
+    return name
+
+
+def _stub(name: str, op: program.Launch, arguments: Sequence[str], kinds: Sequence[str]) -> str:
     lines = [f"define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{"]
     passed: list[str] = []
-    for k, argument in enumerate(arguments):
-        kind = argument.partition(" ")[0]
+    for k, kind in enumerate(kinds):
         lines.append(f"  %a{k}.at = getelementptr i64, ptr %frame, i64 {k}")
         lines.append(f"  %a{k} = load {kind}, ptr %a{k}.at")
         passed.append(f"{kind} %a{k}")
@@ -67,16 +86,21 @@ def stub(op: program.Launch, arguments: Sequence[str]) -> tuple[str, str]:
             "  %offset = mul i64 %thread, %part",
             f"  %own = getelementptr i8, ptr %a{arguments.index(SCRATCH)}, i64 %offset",
         ]
+    turn = len(arguments) + (SCRATCH in arguments)
+    lines += [
+        f"  %kernel.at = getelementptr i64, ptr %frame, i64 {turn + op.zigzag}",
+        "  %kernel = load ptr, ptr %kernel.at",
+    ]
     ends = [_ends(op, axis) for axis in op.split]
     if op.zigzag:
-        boxes, bounds, after = _back_and_forth(len(frame_of(arguments)))
+        boxes, bounds, after = _back_and_forth(turn)
     else:
         boxes, bounds, after = _boxes([f"%a{hi}" for _, hi in ends])
     for pair, bound in zip(ends, bounds, strict=True):
         for k, end in zip(pair, bound, strict=True):
             passed[k] = f"i64 {end}"
-    lines += [*boxes, f"  call void @{symbol_of(op.kernel)}({', '.join(passed)})", *after]
-    return name, "\n".join([*lines, "  ret void", "}", ""])
+    lines += [*boxes, f"  call void %kernel({', '.join(passed)})", *after]
+    return "\n".join([*lines, "  ret void", "}", ""])
 
 
 def _back_and_forth(slot: int) -> tuple[list[str], list[tuple[str, str]], list[str]]:

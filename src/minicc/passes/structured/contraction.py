@@ -37,7 +37,7 @@ class Contraction(NamedTuple):
 
     def varies(self, operand: int | None) -> frozenset[str]:
         """The dimensions along which an operand varies; none where there is no such operand."""
-        return frozenset() if operand is None else _names(self.op, operand)
+        return frozenset() if operand is None else _names(self.op, self.op.input_maps[operand])
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -87,15 +87,15 @@ def contraction_of(op: Op) -> Contraction | None:
     if not depth or not any(isinstance(o, PRODUCTS) and o.result is total for o in op.body.ops):
         return None
     columns = contiguous_name(op.yield_maps[0])
-    count = len(op.operands)
+    named = [_names(op, m) for m in op.input_maps]
     parallel = {i.name for i in op.space.of_kind(PARALLEL)}
-    if all(parallel <= _names(op, k) for k in range(count)):
+    if all(parallel <= names for names in named):
         return None
-    wide = [k for k in range(count) if columns is not None and columns in _names(op, k)]
+    wide = [k for k, names in enumerate(named) if columns is not None and columns in names]
     # a factor that is the same for all terms is none of the product's two matrices
-    rhs = max(wide, key=lambda k: (len(depth & _names(op, k)), k), default=None)
-    others = [k for k in range(count) if k != rhs]
-    lhs = next((k for k in others if depth & _names(op, k)), others[0])
+    rhs = max(wide, key=lambda k: (len(depth & named[k]), k), default=None)
+    others = [k for k in range(len(named)) if k != rhs]
+    lhs = next((k for k in others if depth & named[k]), others[0])
     return Contraction(op, columns, lhs, rhs)
 
 
@@ -172,5 +172,6 @@ def _digits(e: Dim, space: Space) -> Sequence[str] | None:
     return names
 
 
-def _names(op: Generic, operand: int) -> frozenset[str]:
-    return frozenset(n for n in names_of(op.input_maps[operand]) if n in op.space)
+def _names(op: Generic, m: Map) -> frozenset[str]:
+    """The dimensions of an op that a map uses."""
+    return frozenset(n for n in names_of(m) if n in op.space)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 from minicc.ir.bind import formal
-from minicc.ir.core import Function, Region, region_key, walk, walk_control
+from minicc.ir.core import Function, Op, Region, region_key, walk, walk_control
 from minicc.ir.structured import Generic, Group
 from minicc.ir.types import BufferType
 from minicc.passes.structured.buffers import BufferPlan
@@ -31,12 +32,15 @@ class GroupKernels:
         self._names: set[str] = set()
 
     def show(self, body: Region, show: Show) -> None:
-        """Make the kernels of groups, those of one form one after the other, and show them."""
-        forms: dict[Hashable, list[Group]] = {}
+        """Make the kernels of groups, those of one form one after the other, and show them.
+
+        Those of the most ops come first: what takes long to compile is not begun last.
+        """
+        forms: dict[_Form, list[Group]] = {}
         for op in walk_control(body):
             if isinstance(op, Group):
                 forms.setdefault(_form(op), []).append(op)
-        for groups in forms.values():
+        for _, groups in sorted(forms.items(), key=lambda item: len(item[0].ops), reverse=True):
             kernels = dict.fromkeys(self.of(group)[0] for group in groups)
             show([kernel for kernel in kernels if kernel.body.ops])
 
@@ -91,10 +95,19 @@ class GroupKernels:
         return self.named[key]
 
 
-def _form(group: Group) -> Hashable:
+class _Form(NamedTuple):
     """Equal for groups whose kernels may differ in numbers alone."""
-    dims = ((i.name for i in op.space.iters) for op in group.body.ops if isinstance(op, Generic))
-    return group.shared, tuple(type(op) for op in walk(group.body)), tuple(map(tuple, dims))
+
+    shared: Hashable
+    ops: tuple[type[Op], ...]
+    dims: tuple[tuple[str, ...], ...]
+
+
+def _form(group: Group) -> _Form:
+    dims = [
+        tuple(i.name for i in op.space.iters) for op in group.body.ops if isinstance(op, Generic)
+    ]
+    return _Form(group.shared, tuple(type(op) for op in walk(group.body)), tuple(dims))
 
 
 def _key(group: Group, types: Sequence[BufferType]) -> Hashable:

@@ -219,12 +219,37 @@ def cheapest(
     lie `apart` have addresses of their own, which the tile computes so often.
     """
     known = dict(extents)
-    choices = [
-        (cost_of(t, rows, vector, known, depth, layout, target, free, apart), t)
+    tiles = [
+        t
         for t in register_tiles(rows, vector, known, layout.lanes, target.registers)
         if not height or t[rows[-1]] == height
     ]
-    return min(choices, key=lambda c: c[0], default=(inf, {}))
+    least = [0.0 if free else _least_cost(t, rows, vector, known, depth, layout) for t in tiles]
+    best, found = inf, len(tiles)
+    for k in sorted(range(len(tiles)), key=least.__getitem__):
+        if least[k] > best:
+            break
+        cost = cost_of(tiles[k], rows, vector, known, depth, layout, target, free, apart)
+        best, found = min((best, found), (cost, k))
+    return best, tiles[found] if best < inf else {}
+
+
+def _least_cost(
+    tiles: Mapping[str, int],
+    rows: Sequence[str],
+    vector: str,
+    extents: Mapping[str, int],
+    depth: int,
+    layout: Vectors,
+) -> float:
+    """Cycles of the multiply-adds alone, of those that `cost_of` tells of."""
+    width = tiles[vector]
+    count, accumulators = -(-extents[vector] // width), layout.of(width)
+    for n in rows:
+        size = tiles.get(n, 1)
+        count *= -(-extents[n] // size)
+        accumulators *= size
+    return count * depth * max(accumulators / 2, layout.latency)
 
 
 def cost_of(
