@@ -59,6 +59,21 @@ def test_shown_kernels_are_those_of_the_program(options: Options) -> None:
     assert print_module(program) == print_module(lower(layers(), options))
 
 
+def test_what_takes_longest_is_begun_first() -> None:
+    """A kernel of many ops that is begun last is waited for, while other cores have no work."""
+    shown: list[Sequence[Function]] = []
+
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        small = b.emit(graph.Reduce, x, axes=(0,), combine="max")
+        weights = constant(b, np.ones((24, 40), np.float32))
+        return [small, b.emit(graph.Contract, x, weights, equation="mk,kn->mn")]
+
+    lower(module(body, TensorType(F32, (9, 24))), Options(), begin=shown.append)
+    lengths = [len(kernels[0].body.ops) for kernels in shown]
+    assert len(lengths) > 1
+    assert lengths[0] == max(lengths)
+
+
 def test_each_stage_is_told_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now, told = [0.0], dict[str, float]()
 

@@ -86,6 +86,17 @@ def test_columns_are_written_side_by_side(columns: int) -> None:
     assert "store float" not in text
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_places_are_counted_in_as_many_bits_as_numbers_have(dtype: str) -> None:
+    """Counted in 64 bits, they would halve the vectors of all that is beside them."""
+    x = np.ones((8, 200), dtype)
+    lowered = minicc.jit(lambda x: np.argmax(x, -1)).lower(x)
+    texts = emit(lowered.at("program"), TARGETS["avx512"], "nothing")
+    (kernel,) = (text for name, text in texts.items() if name != "main")
+    assert "<16 x i32>" in kernel
+    assert "x i64>" not in kernel
+
+
 @pytest.mark.parametrize("columns", [3, 5, 7, 11, 13, 14, 21])
 def test_products_of_few_columns(columns: int) -> None:
     """As many multiply-adds as registers, and not one for each power of two in what is left."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.stages.programs import machine_code
 
+import minicc
+from minicc.backends.llvm.compile import emit
 from minicc.errors import CompilerBug
 from minicc.ir.text.parser import parse_module
 from minicc.ir.verify import verify
+from minicc.target import TARGETS
 
 PROGRAM = """module level = "program"
 
@@ -47,6 +51,21 @@ def test_instances_run_once(split: tuple[int, ...], threads: int) -> None:
         x = np.arange(np.prod(extents), dtype=np.float32).reshape(extents)
         (z,) = machine_code(program, "avx2", [x], threads)
         np.testing.assert_array_equal(z, x + 1)
+
+
+def test_launches_of_one_kind_have_one_function() -> None:
+    """What hands them out, and what runs a part of one, is not written out for each kernel."""
+
+    def layers(x: Any) -> Any:
+        for width in (600, 700, 800):
+            x = np.maximum(x @ np.ones((x.shape[1], width), np.float32), 0)
+        return x
+
+    lowered = minicc.jit(layers).lower(np.ones((500, 500), np.float32))
+    main = emit(lowered.at("program"), TARGETS["avx512"], "nothing")["main"]
+    for name in ("hand.", "share."):
+        assert main.count(f"define internal void @{name}") == 1
+    assert main.count("call void @hand.") == 3
 
 
 @pytest.mark.parametrize("split", ["[3]", "[0, 0]", "[-1]"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from minicc.passes.structured.rows import ADDRESSES
 from minicc.passes.structured.tile_cost import (
+    EVEN,
     Apart,
     Vectors,
     Window,
     cheapest,
+    cost_of,
     register_tiles,
 )
 from minicc.target import TARGETS, Target
@@ -39,6 +43,24 @@ def test_a_single_row_reads_no_column_twice(units: int) -> None:
     for target in TARGETS.values():
         _, tile = cheapest((), "n", extents, units, floats(target), target, ())
         assert units % tile["n"] == 0
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_none_is_cheaper_than_the_cheapest(target: Target) -> None:
+    """Also among those that are not weighed, as their multiply-adds alone take longer."""
+    apart = Apart(frozenset("w"), strides=(("w", 4096),))
+    both = floats(target)._replace(both=True, window=Window("w", 1, 1, 3))
+    for rows, columns, depth in product([1, 7, 28], [3, 64, 512], [9, 64, 4608]):
+        extents = {"h": rows, "w": 14, "n": columns}
+        for layout, where in ((floats(target), EVEN), (floats(target), apart), (both, EVEN)):
+            names = ("h", "w"), "n", tuple(extents.items()), depth, layout, target, ()
+            cost, tile = cheapest(*names, apart=where)
+            others = register_tiles(("h", "w"), "n", extents, layout.lanes, target.registers)
+            costs = [
+                (cost_of(t, ("h", "w"), "n", extents, depth, layout, target, (), where), t)
+                for t in others
+            ]
+            assert (cost, tile) == min(costs, key=lambda c: c[0])
 
 
 def test_rows_that_lie_apart_are_as_many_as_addresses_fit() -> None:

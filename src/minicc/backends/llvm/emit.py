@@ -10,7 +10,7 @@ registers by construction. What of an address does not change in a loop is added
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -22,6 +22,7 @@ from minicc.backends.llvm.emitter import (
     Loop,
     common_chunks,
     define_chunked,
+    short_coordinates,
     symbol_of,
 )
 from minicc.backends.llvm.narrow import is_narrow
@@ -214,6 +215,9 @@ def _select(e: Emitter, op: arith.Select) -> None:
 
 def _cast(e: Emitter, op: arith.Cast) -> None:
     source = e.tile(op.x)
+    if op.x in e.short:
+        define_chunked(e, op.result, source.parts, source.chunks)
+        return
     parts: list[str | None] = []
     for k in range(len(source.parts)):
         width = source.chunks[k % len(source.chunks)][1]
@@ -279,23 +283,25 @@ EMIT: dict[type[Op], Emit] = {
 }
 
 
-def lanes_of(function: Function, target: Target) -> int:
+def lanes_of(ops: Sequence[Op], short: set[Value], target: Target) -> int:
     """Elements of a vector in a kernel: what a register holds of its products' sums.
 
     Where it has no products, of the widest type in it. One number a kernel, so that masks, indices
     and numbers of one tile are cut alike; LLVM takes several registers for what is wider. A tile of
-    one element is not cut.
+    one element is not cut. Coordinates that are `short` have as many bits as other tiles.
     """
-    ops = [*walk(function.body)]
     sums = [op for op in ops if isinstance(op, kernel.Dot)]
-    tiles = [r.type for op in sums or ops for r in op.results if isinstance(r.type, TensorType)]
+    made = [r for op in sums or ops for r in op.results if r not in short]
+    tiles = [r.type for r in made if isinstance(r.type, TensorType)]
     types = {t.dtype for t in tiles if t.dtype is not INDEX and prod(t.extents) > 1}
     return target.vector_bits // max([8, *[32 if is_narrow(d) else d.bits for d in types]])
 
 
 def emit_kernel(function: Function, target: Target) -> str:
     """The LLVM module text of one kernel; see the module's text for the function's signature."""
-    e = Emitter(target, EMIT, lanes_of(function, target))
+    ops = walk(function.body)
+    short = short_coordinates(ops)
+    e = Emitter(target, EMIT, lanes_of(ops, short, target), short)
     w = e.w
     grid: tuple[Dim, ...] = function.attrs["grid"]
     coordinates, buffers = function.args[: len(grid)], function.args[len(grid) :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.backends.llvm.isa.table import writer_for
@@ -11,10 +11,11 @@ from minicc.backends.llvm.stepped import interleaved
 from minicc.backends.llvm.tiles import Tile
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
-from minicc.ir import kernel
+from minicc.ir import arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import used_by
+from minicc.ir.types import I32
 from minicc.target import Target
 
 Emit = Callable[["Emitter", Any], None]
@@ -41,10 +42,13 @@ class Loop:
 class Emitter:
     """The state while one kernel is emitted: the writer, and what each value became."""
 
-    def __init__(self, target: Target, table: Mapping[type[Op], Emit], lanes: int) -> None:
+    def __init__(
+        self, target: Target, table: Mapping[type[Op], Emit], lanes: int, short: set[Value]
+    ) -> None:
         self.target = target
         self.table = table
         self.lanes = lanes
+        self.short = short  # coordinates of 32 bits
         self.w = writer_for(target)
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
@@ -132,6 +136,20 @@ def deferrable(region: Region) -> set[Op]:
                 and not any(position < b < last for b in barriers)
             ):
                 found.add(op)
+    return found
+
+
+def short_coordinates(ops: Sequence[Op]) -> set[Value]:
+    """The coordinates of which nothing but 32 bits is read: they are computed in so many.
+
+    Vectors of 64 bits have half the lanes, which all tiles of a kernel have in common.
+    """
+    found = {op.result for op in ops if isinstance(op, kernel.Coordinate)}
+    for op in ops if found else ():
+        if not (isinstance(op, arith.Cast) and op.dtype is I32):
+            found.difference_update(op.operands)
+        for region in op.regions:
+            found.difference_update(region.yields)
     return found
 
 

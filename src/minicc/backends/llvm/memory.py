@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.instructions import shuffle
@@ -452,26 +454,37 @@ def coordinate(e: Emitter, op: kernel.Coordinate) -> None:
         raise CompilerBug("MC0303", f"{op.value} is not linear in the tile's coordinates")
     coefficients, base = split
     steps: list[Dim] = [coefficients.get(f"t{k}", 0) for k in range(len(op.shape))] or [0]
-    start = emit_index(e, base, op.indices)
+    element = "i32" if op.result in e.short else "i64"
+    start = _number(e, element, emit_index(e, base, op.indices))
     parts: list[str | None] = []
     for offset in _offsets(shape, steps):
         for first, width in split_axis(shape[-1], e.lanes):
-            vec = Vec(width, "i64")
+            vec = Vec(width, element)
             numbers = [offset + (first + k) * steps[-1] for k in range(width)]
             added = _lanes(e, vec, numbers)
             parts.append(e.w.binary("add", vec, splat(e.w, vec, start), added))
     e.define(op.result, parts)
 
 
+def _number(e: Emitter, element: str, name: str) -> str:
+    """An index as an integer of a type, of which all is read that has a place in it."""
+    if element == "i64":
+        return name
+    if name.startswith("%"):
+        return e.w.convert("trunc", Vec(1, "i64"), name, Vec(1, element))
+    return str(int(np.int64(int(name)).astype(np.int32)))
+
+
 def _lanes(e: Emitter, vec: Vec, numbers: list[Dim]) -> str:
     """A vector of numbers, which may depend on free dimensions."""
-    if all(isinstance(n, int) for n in numbers):
-        lanes = ", ".join(f"i64 {n}" for n in numbers)
-        return f"<{lanes}>" if vec.lanes > 1 else str(numbers[0])
+    known = all(isinstance(n, int) for n in numbers)
+    names = map(str, numbers) if known else [emit_index(e, n, ()) for n in numbers]
+    each = [_number(e, vec.element, name) for name in names]
     if vec.lanes == 1:
-        return emit_index(e, numbers[0], ())
+        return each[0]
+    if known:
+        return f"<{', '.join(f'{vec.element} {n}' for n in each)}>"
     out = "poison"
-    for k, n in enumerate(numbers):
-        element = emit_index(e, n, ())
-        out = e.w.inst(f"insertelement {vec} {out}, i64 {element}, i32 {k}")
+    for k, n in enumerate(each):
+        out = e.w.inst(f"insertelement {vec} {out}, {vec.element} {n}, i32 {k}")
     return out
