@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from math import erf
 from typing import Any
 
@@ -293,6 +294,30 @@ def branches() -> Iterator[tuple[str, Case]]:
     out = (out * sigmoid(out)).astype(F4)
     options3 = {"activation": 1, "groups": 4}
     yield op, Case(op, [image, scale, line], [out], options3, (1, 2), BATCH, runtime=False)
+    yield from skip_group_norms()
+
+
+def skip_group_norms() -> Iterator[tuple[str, Case]]:
+    """What is added is an image or has one number a channel; channels are last or first."""
+    op = "com.microsoft.SkipGroupNorm"
+    scale, line, bias = (random(8, seed=k) for k in (1, 2, 3))
+    shapes = {"image": (2, 5, 5, 8), "of one": (2, 1, 1, 8), "flat": (2, 8)}
+    for (name, shape), first, biased in product(shapes.items(), (0, 1), (0, 1)):
+        image, skip = random(2, 5, 5, 8, seed=4), random(*shape, seed=5)
+        more = skip.reshape(2, 1, 1, 8) if skip.ndim == 2 else skip
+        whole = image + more + (bias if biased else 0)
+        grouped = whole.reshape(2, 25, 4, 2).astype(np.float64)
+        mean, variance = grouped.mean((1, 3), keepdims=True), grouped.var((1, 3), keepdims=True)
+        out = ((grouped - mean) / np.sqrt(variance + 1e-5)).reshape(whole.shape) * scale + line
+        out = (out * sigmoid(out)).astype(F4)
+        images = [image, skip, out, whole.astype(F4)]
+        if first:
+            images = [a.transpose(0, 3, 1, 2).copy() if a.ndim == 4 else a for a in images]
+        x, skip, *wants = images
+        given = [x, scale, line, skip, *([bias] if biased else [])]
+        options = {"activation": 1, "groups": 4, "channels_last": 1 - first}
+        label = f"{op} {name}{' first' * first}{' bias' * biased}"
+        yield label, Case(op, given, wants, options, (1, 2, 4), BATCH, runtime=False)
 
 
 CASES = dict([*activations(), *products(), *norms()])

@@ -195,14 +195,52 @@ def gated_rms_norm(ctx: Context, node: Node, x: Value, scale: Value, gate: Value
     return ctx.cast(ctx.emit(graph.Mul, out, through), element)
 
 
-@operator(f"{DOMAIN}.GroupNorm", attributes="activation channels_last epsilon groups")
+_OF_GROUPS = "activation channels_last epsilon groups"
+
+
+def _group_norm(ctx: Context, node: Node, inner: Value, line: tuple[Value, Value]) -> Value:
+    """Standardised groups of channels, which are first, scaled and shifted; SiLU if asked for."""
+    wide = [ctx.cast(v, F32) for v in (inner, *line)]
+    options = {"num_groups": node.integer("groups", 1), "epsilon": node.number("epsilon", 1e-5)}
+    out = standard(ctx, node, "GroupNormalization", *wide, **options)
+    return standard(ctx, node, "Swish", out) if flag(node, "activation") else out
+
+
+@operator(f"{DOMAIN}.GroupNorm", attributes=_OF_GROUPS)
 def group_norm(ctx: Context, node: Node, x: Value, gamma: Value, beta: Value) -> Value:
     """Standardise groups of channels, scale and shift them, and apply SiLU if asked for."""
     last, element = flag(node, "channels_last", 1), x.type.dtype
     inner = channels_first(ctx, x) if last else x
-    line = [ctx.cast(v, F32) for v in (gamma, beta)]
-    options = {"num_groups": node.integer("groups", 1), "epsilon": node.number("epsilon", 1e-5)}
-    out = standard(ctx, node, "GroupNormalization", ctx.cast(inner, F32), *line, **options)
-    if flag(node, "activation"):
-        out = standard(ctx, node, "Swish", out)
+    out = _group_norm(ctx, node, inner, (gamma, beta))
     return ctx.cast(channels_last(ctx, out) if last else out, element)
+
+
+@operator(f"{DOMAIN}.SkipGroupNorm", attributes=_OF_GROUPS)
+def skip_group_norm(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    gamma: Value,
+    beta: Value,
+    skip: Value,
+    bias: Value | None = None,
+) -> tuple[Value, Value]:
+    """The same of a sum, and the sum itself.
+
+    What is added may be an image, or a number for each channel: of each image, or of all.
+    """
+    last, element = flag(node, "channels_last", 1), x.type.dtype
+    total = channels_first(ctx, x) if last else x
+    total = wide_of(ctx, total)
+    for v in (skip, bias):
+        if v is None:
+            continue
+        if v.type.rank < 3:
+            v = ctx.reshape(v, (*v.type.shape, *[1] * (x.type.rank - 2)))
+        elif last:
+            v = channels_first(ctx, v)
+        total = ctx.emit(graph.Add, total, ctx.cast(v, total.type.dtype))
+    results = _group_norm(ctx, node, total, (gamma, beta)), total
+    placed = (channels_last(ctx, v) for v in results) if last else results
+    out, whole = (ctx.cast(v, element) for v in placed)
+    return out, whole
