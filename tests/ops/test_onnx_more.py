@@ -16,11 +16,11 @@ from tests.sweeps import examples, part
 
 from minicc.errors import MiniccError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.ops.fourier import radices_of
 from minicc.ir import graph
 from minicc.ir.core import Op
 from minicc.ir.interpret import run
 from minicc.ir.verify import verify
+from minicc.library.fourier import radices_of
 
 Array = np.ndarray[Any, Any]
 DRAWN = settings(max_examples=examples(40), deadline=None, derandomize=True)
@@ -357,7 +357,8 @@ def test_radices_of_lengths() -> None:
     assert radices_of(1024) == (16, 8, 8)
     assert radices_of(400) == (16, 5, 5)
     assert radices_of(502) == (251, 2)
-    for dense in (1, 2, 16, 24, 251):
+    assert radices_of(1000, 8) == (8, 5, 5, 5)
+    for dense in (1, 2, 16, 14, 251):
         assert radices_of(dense) == (dense,)
 
 

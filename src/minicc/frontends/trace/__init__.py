@@ -46,6 +46,7 @@ from minicc.frontends.trace.functions import (
     scans,
     sorting,
     statistics,
+    transforms,
     ufuncs,
     writes,
 )
@@ -68,7 +69,7 @@ from minicc.frontends.trace.tracing import (
 
 FAMILIES = (
     composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
-    sorting, statistics, ufuncs, views, writes,
+    sorting, statistics, transforms, ufuncs, views, writes,
 )  # fmt: skip
 
 __all__ = [

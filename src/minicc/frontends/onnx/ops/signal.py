@@ -1,7 +1,7 @@
 """Fourier transforms, and windows.
 
-Those of lengths with small factors are fast (see `fourier`); others are products with a matrix of
-sines and cosines, which are made in f64 at import, or by the graph where the axis is free.
+Those of lengths with small factors are fast (see `library.fourier`); others are products with a
+matrix of sines and cosines, made in f64 at import, or by the graph where the axis is free.
 """
 
 from __future__ import annotations
@@ -13,13 +13,20 @@ import numpy as np
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.model.tensors import element_type
-from minicc.frontends.onnx.ops.fourier import radices_of, rotations, transformed
 from minicc.frontends.onnx.ops.movement import cut
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.ir import graph
 from minicc.ir.affine import Dim, maximum, minimum
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.types import F64, I64
+from minicc.library.fourier import (
+    apart,
+    radices_of,
+    rotations,
+    signal_of,
+    spectrum_of,
+    together,
+)
 
 
 @operator("DFT", attributes="axis inverse onesided")
@@ -57,15 +64,21 @@ def dft(
 
 def _is_fast(x: Value, length: int) -> bool:
     """Whether transforms of this length are less work in stages than as a product."""
-    return isinstance(x.type.shape[-1], int) and length > 1 and len(radices_of(length)) > 1
+    radices = radices_of(length, max(x.type.dtype.bytes, 4)) if length > 1 else ()
+    return isinstance(x.type.shape[-1], int) and len(radices) > 1
 
 
 def _fast(ctx: Context, x: Value, axis: int, length: int, inverse: bool, half: bool) -> Value:
+    largest = max(radices_of(length, max(x.type.dtype.bytes, 4)))
+    ctx.room(largest, largest, 2, 2)
     if inverse and half:
-        whole = _whole_from_half(ctx, x, axis, length)
-        return transformed(ctx, whole, axis, length, inverse, real=True)
-    rows = length // 2 + 1 if half else length
-    return transformed(ctx, _fitting(ctx, x, axis, length), axis, rows, inverse)
+        y = apart(ctx.emit, _half(ctx, x, axis, length), axis)
+        parts: Sequence[Value] = [signal_of(ctx.emit, y, axis, length)]
+    else:
+        rows = length // 2 + 1 if half else length
+        y = apart(ctx.emit, _fitting(ctx, x, axis, length), axis)
+        parts = spectrum_of(ctx.emit, y, axis, rows, inverse)
+    return ctx.cast(together(ctx.emit, parts), x.type.dtype)
 
 
 def _last_but_one(ctx: Context, x: Value, axis: int) -> Value:
@@ -117,14 +130,6 @@ def _half(ctx: Context, x: Value, axis: int, length: Dim) -> Value:
     text = "the half of a transform has two parts, real and imaginary"
     ctx.demand(x.type.shape[-1], 2, text)
     return _fitting(ctx, x, axis, length // 2 + 1)
-
-
-def _whole_from_half(ctx: Context, x: Value, axis: int, length: int) -> Value:
-    """A transform of which `x` is the lower half: the upper one is its mirror image, conjugate."""
-    half = _half(ctx, x, axis, length)
-    upper = cut(ctx, half, {axis: ((length - 1) // 2, 0, -1)})
-    conjugate = ctx.constant(np.array([1, -1], x.type.dtype.numpy))
-    return ctx.emit(graph.Concat, (half, ctx.emit(graph.Mul, upper, conjugate)), axis=axis)
 
 
 def _real_from_half(ctx: Context, x: Value, length: Dim) -> Value:
@@ -197,7 +202,9 @@ def stft(
     if signal.type.rank == 2:
         signal = ctx.reshape(signal, (*shape, 1))
     if _is_fast(signal, size) and hop > 0 and not ctx.decides(shape[1]):
-        return transformed(ctx, _framed(ctx, signal, window, size, hop), 2, rows)
+        frames = _framed(ctx, signal, window, size, hop)
+        found = spectrum_of(ctx.emit, apart(ctx.emit, frames, 2), 2, rows)
+        return ctx.cast(together(ctx.emit, found), signal.type.dtype)
     ctx.room(2, rows, 2, size)
     real, imaginary = rotations(rows, size, size, False)
     kernel = np.stack([np.stack([real, imaginary]), np.stack([-imaginary, real])], axis=2)
@@ -209,8 +216,8 @@ def stft(
     channels = ctx.emit(graph.Transpose, signal, perm=(0, 2, 1))
     out = ctx.emit(graph.Conv, channels, weights, strides=(hop,), dilations=(1,))
     batch, _, frames = out.type.shape
-    apart = ctx.reshape(out, (batch, 2, rows, frames))
-    return ctx.emit(graph.Transpose, apart, perm=(0, 3, 2, 1))
+    out = ctx.reshape(out, (batch, 2, rows, frames))
+    return ctx.emit(graph.Transpose, out, perm=(0, 3, 2, 1))
 
 
 def _framed(ctx: Context, signal: Value, window: Value | None, size: int, hop: int) -> Value:

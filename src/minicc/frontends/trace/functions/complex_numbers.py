@@ -27,6 +27,8 @@ ALIKE = frozenset((
     "ndim", "size", "iscomplexobj", "iscomplex", "isreal", "angle", "result_type", "can_cast",
     "shares_memory", "may_share_memory", "__getitem__", "ndarray.astype", "ndarray.copy",
     "ndarray.flatten", "ndarray.item", "add.reduce", "conjugate", "cumsum", "pad",
+    *(f"fft.{of}{axes}" for of in ("fft", "ifft", "rfft", "irfft") for axes in ("", "2", "n")),
+    "fft.hfft", "fft.ihfft", "fft.fftshift", "fft.ifftshift",
 ))  # fmt: skip
 
 
