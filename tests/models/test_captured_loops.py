@@ -228,7 +228,7 @@ def left(x: Any) -> Any:
     return x, k
 
 
-@written_out("changes `out`", (30,))
+@captured((30,))
 def appended(x: Any) -> Any:
     out = []
     for k in range(20):

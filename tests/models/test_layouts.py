@@ -42,7 +42,7 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
     lambda x: np.broadcast_arrays(x, x[..., :1], 2.0), lambda x: x[:, np.array(1)],
     lambda x: x[np.array(0)] if len(x) else x, lambda x: x[:, x[0] > 0] if len(x) else x,
     lambda x: np.linspace(x[..., 0], 3, 4, axis=-1),
-    lambda x: np.expm1((x + 0j).copy("F")), lambda x: np.fft.fft2(x.copy(), (3, 4)),
+    lambda x: np.expm1((x + 0j).copy("F")), lambda x: np.fft.fft2(x.copy(), (67, 71)),
     lambda x: np.packbits(x.copy() > 0, axis=1), lambda x: np.left_shift(x.astype(int).copy(), 1),
     lambda x: np.cos(np.sqrt(4.0, out=x.copy("K"))).T,
     lambda x: (x * 2)[:, 1], lambda x: (x * 2)[:, ::-1], lambda x: (x + 1)[..., ::2].T,

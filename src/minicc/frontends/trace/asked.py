@@ -98,6 +98,7 @@ def lay_out(
     NumPy says it, asked with small arrays that lie as the arguments do. Raises what NumPy raises.
     Results of functions that are `typed` are of NumPy's types.
     """
+    args = tuple([_shortened(x) for x in args])
     found = leaves((args, kwargs))
     boxes = [x for x in found if isinstance(x, Tracer)]
     others = [x for x in found if isinstance(x, Number) and not isinstance(x, Tracer)]
@@ -133,6 +134,13 @@ def lay_out(
         elif 1 < made.ndim == np.ndim(like) and not made.looks_at():
             _lie(made, like)
     return True
+
+
+def _shortened(x: Any) -> Any:
+    """A list, or two elements of one that a loop has filled: all are alike."""
+    first = x[0] if type(x) is list and len(x) > 2 else None
+    filled = isinstance(first, Tracer) and first.recorder.whole_of(x) is not None
+    return x[:2] if filled else x
 
 
 _SHORT = 4  # an extent up to which one is left as it is

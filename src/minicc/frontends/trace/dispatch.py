@@ -430,8 +430,8 @@ def content_of(recorder: Recorder, x: Any) -> Content:
     if isinstance(x, Number):
         return x.box.content
     if isinstance(x, (list, tuple)) and is_symbolic(x):
-        stacked = Dispatch.call(recorder, "stack", (list(x),), {})
-        return value_of(recorder, stacked)
+        whole = recorder.whole_of(x)
+        return whole or value_of(recorder, Dispatch.call(recorder, "stack", (list(x),), {}))
     return np.asarray(x)
 
 

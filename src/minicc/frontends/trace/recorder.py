@@ -128,6 +128,7 @@ class Recorder:
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         self.found: dict[Any, Any] = {}  # what is carried by loops within others
+        self.lists: dict[int, Any] = {}  # that loops have filled, with what they are as arrays
         self.told: dict[str, str] = {}  # what became of each loop, by its line
         self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
         self.work = 0  # ops that were recorded, and what segments weigh
@@ -420,6 +421,11 @@ class Recorder:
             value = self.emit(graph.Constant, Literal(np.asarray(number, element.numpy)))
         self._known.add(value)
         return value
+
+    def whole_of(self, x: Any) -> Value | None:
+        """The array of the elements of a list that a loop has filled."""
+        known = self.lists.get(id(x))
+        return known.array.value() if known is not None and known.holds() else None
 
     def alike(self, left: Value, right: Value) -> bool:
         """Whether two values are computed alike of the same."""

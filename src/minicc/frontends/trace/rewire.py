@@ -38,6 +38,7 @@ from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.given import OPEN, Reference, is_read
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
 from minicc.frontends.trace.loops.code import codes_within, instructions
+from minicc.frontends.trace.loops.comprehensions import NAME, Listing, rewritten
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
 from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.namespace import (
@@ -280,7 +281,7 @@ class Rewirer:
             self.recorder.refuse("MC0241", what, "compare with ==")
         namespace = self._namespace(f.__globals__)
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
-        copy = types.FunctionType(f.__code__, namespace, f.__name__, None, cells)
+        copy = types.FunctionType(rewritten(f.__code__), namespace, f.__name__, None, cells)
         self._functions[id(f)] = (f, copy)
         self._fill_globals(f, namespace)
         for name, old, new in zip(f.__code__.co_freevars, f.__closure__ or (), cells, strict=True):
@@ -327,6 +328,7 @@ class Rewirer:
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _LOOKS}
             own |= self._replaced(original)
             own["print"] = partial(printed, self.recorder)
+            own[NAME] = Listing(self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made
             self.recorder.user_globals.add(id(made))

@@ -29,6 +29,7 @@ from minicc.frontends.trace.operators import Operators
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
+from minicc.frontends.trace.row_iterator import RowIterator
 from minicc.ir.core import Array, Value
 
 _UNROLLED = 1024  # rows of an array that are written out
@@ -402,11 +403,7 @@ class Tracer(Operators):
         loop: Iterator[Any] | None = Dispatch.loop(self.recorder, sys._getframe(1), self)
         if loop is not None:
             return loop
-        if len(self) > _UNROLLED:
-            self.recorder.give_up(
-                f"a Python loop over the {len(self)} rows of {self._told()} would be written out"
-            )
-        return (self[row] for row in range(len(self)))
+        return RowIterator(self, _UNROLLED)
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())

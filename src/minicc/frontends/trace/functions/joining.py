@@ -34,6 +34,11 @@ def concatenate(
     recorder: Recorder, arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None
 ) -> Value:
     """Arrays one after the other along an axis."""
+    whole = recorder.whole_of(arrays)
+    if whole is not None and whole.type.rank > 1 and axis == 0:
+        (whole,) = common(recorder, [Tracer(recorder, whole)], dtype)
+        n, m, *rest = whole.type.extents
+        return recorder.reshape(whole, (n * m, *rest))
     values = common(recorder, arrays, dtype)
     if axis is None:
         values = [flat(recorder, v) for v in values]
@@ -46,6 +51,13 @@ def concatenate(
 @traces("stack")
 def stack(recorder: Recorder, arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Value:
     """Arrays of one shape along a new axis."""
+    whole = recorder.whole_of(arrays)
+    if whole is not None:
+        (whole,) = common(recorder, [Tracer(recorder, whole)], dtype)
+        k = normalize_axis_index(axis, whole.type.rank)
+        order = [*range(1, whole.type.rank)]
+        order.insert(k, 0)
+        return recorder.transpose(whole, tuple(order))
     values = common(recorder, _each(arrays), dtype)
     if len({v.type.shape for v in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
@@ -72,6 +84,8 @@ def _joined(recorder: Recorder, parts: Sequence[Value], axis: int) -> Value:
 @traces("vstack", "row_stack")
 def vstack(recorder: Recorder, tup: Sequence[Any]) -> Value:
     """Arrays as rows below each other."""
+    if (whole := recorder.whole_of(tup)) is not None and whole.type.rank == 2:
+        return whole
     return _joined(recorder, [_deep(recorder, a, 2) for a in tup], 0)
 
 

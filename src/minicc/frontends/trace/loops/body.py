@@ -37,13 +37,14 @@ def emit_loop(
     count: Any,
     ops: Sequence[Op],
     states: Sequence[State],
+    rows: Sequence[Value],
     data: Mapping[str, DataSize],
-) -> dict[Value, Value] | None:
-    """The last states by what a round leaves of them; None where all that goes in is known.
+) -> tuple[dict[Value, Value], Sequence[Value]] | None:
+    """The last states by what a round leaves of them, and the rows of all rounds, stacked.
 
-    `data` is what data give in its rounds.
+    None where all that goes in is known. `data` is what data give in its rounds.
     """
-    yields = [s.after for s in states]
+    yields = [*[s.after for s in states], *rows]
     captured, body = recorded([s.arg for s in states], ops, yields, data)
     if recorder.are_known([*captured, *[s.before for s in states]]):
         return None
@@ -56,11 +57,12 @@ def emit_loop(
         count=rounds,
         states=len(states),
         backwards=(),
-        turned=(),
+        turned=(False,) * len(rows),
         index=number,
         body=body,
     )
-    return dict(zip(yields, made, strict=True))
+    last = len(states)
+    return dict(zip(yields[:last], made[:last], strict=True)), made[last:]
 
 
 def recorded(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
 import weakref
 from collections.abc import Sequence
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.loops.appended import Appends
 from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_of, undecided
 from minicc.frontends.trace.loops.carried import (
     Carried,
@@ -24,12 +21,12 @@ from minicc.frontends.trace.loops.carried import (
     same_type,
 )
 from minicc.frontends.trace.loops.choices import Choices, Chooser
-from minicc.frontends.trace.loops.code import LoopCode
 from minicc.frontends.trace.loops.extents import DataSize, in_all_rounds
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.moving import depends, key_in
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
@@ -41,40 +38,6 @@ from minicc.ir.rewrite import live
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNBOUND: Any = type("Unbound", (), {})()
-
-
-class Site(NamedTuple):
-    """A loop in a frame."""
-
-    frame: FrameType
-    code: LoopCode
-
-    @property
-    def key(self) -> Any:
-        """Equal for the same statement."""
-        return self.frame.f_code, self.code.head
-
-    def __str__(self) -> str:
-        return f"{os.path.basename(self.frame.f_code.co_filename)}:{self.code.line}"
-
-    def names(self) -> dict[str, Any]:
-        """The names that are bound in the frame; nothing else holds on to their values."""
-        seen = self.frame.f_locals
-        names = dict(seen)
-        if sys.version_info < (3, 13):
-            seen.clear()
-        return names
-
-    def bind(self, names: dict[str, Any]) -> None:
-        """Bind local names of the frame."""
-        if not names:
-            return
-        seen = self.frame.f_locals
-        seen.update(names)
-        if sys.version_info < (3, 13):
-            # before Python 3.13 what the frame showed was a copy
-            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
-            seen.clear()
 
 
 class _Written:
@@ -93,6 +56,8 @@ class Capture:
     as one.
     """
 
+    stacks = True  # whether the loop of the graph stacks what rounds append to lists
+
     def __init__(
         self, recorder: Recorder, site: Site, first: int, count: Any, stride: int, reach: Reach
     ) -> None:
@@ -110,6 +75,8 @@ class Capture:
         self.states: list[State] = []
         self._begun = recorder.count
         self._names = site.names()
+        known = count if self.stacks else None
+        self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, _Written] = {}
@@ -187,6 +154,7 @@ class Capture:
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
         recorder = self.recorder
+        self.appends.take(bool(self.choices.asked or self.choices.ways))
         changed = self.reach.changed()
         if changed:
             recorder.write_out(f"a round changes `{changed}`")
@@ -210,6 +178,7 @@ class Capture:
         try:
             if not new and not names:
                 self.states = self._made(now)
+                self.appends.require_apart(self._roots, self._carried)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
@@ -262,7 +231,8 @@ class Capture:
             return ""
         try:
             data = self.recorder.rounds.data.values()
-            left = [*[s.after for s in self.states], *[size.number for size in data]]
+            rows = self.appends.rows
+            left = [*[s.after for s in self.states], *rows, *[size.number for size in data]]
             _, body = closed([s.arg for s in self.states], live(self._ops, left), left)
             body = in_all_rounds(body)
             self._recorded = region_key(body)
@@ -388,9 +358,13 @@ class Capture:
         if self.why:
             return False
         self._restore()
-        results = emit_loop(self.recorder, self.number, self.count, self._ops, states, self._data)
-        if results is None:
+        rows = self.appends.rows
+        made_of = emit_loop(
+            self.recorder, self.number, self.count, self._ops, states, rows, self._data
+        )
+        if made_of is None:
             return False
+        results, stacked = made_of
         self.recorder.may_fail(results[v] for v in self._failing(states))
         boxes = [weakref.ref(w.box) for w in self._written.values()]
         arrays = [n for n, c in self._carried.items() if isinstance(c, CarriedArray)]
@@ -399,6 +373,7 @@ class Capture:
             if around.site.frame is self.site.frame:
                 around._kept |= self._bound if self.choices.ways else self._kept
         self._settle(made, results)
+        self.appends.give(stacked, self.number, results)
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:

@@ -25,6 +25,7 @@ _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each 
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
 _CODES = 64  # functions of which it is remembered what their instructions are
 _APPENDS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
+_ADDS = ("append", "extend")
 _ENDS = ("RETURN_", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 _REFUSED = {
     "STORE_ATTR": "sets an attribute", "DELETE_ATTR": "deletes an attribute",
@@ -40,8 +41,8 @@ class LoopCode(NamedTuple):
     """A loop: the place of its head, its line, and the names that its body needs.
 
     Those are `carried`, the local ones that it may read before it binds them, and those from
-    `outside` of the function; of those that it has `bound`, `left` may be read after the loop.
-    `refused` says why it can't be captured.
+    `outside` of the function; of those that it has `bound`, `left` may be read after the loop. With
+    those that are `appended` to nothing else is done. `refused` says why it can't be captured.
     """
 
     head: int
@@ -51,6 +52,7 @@ class LoopCode(NamedTuple):
     left: frozenset[str]
     refused: str
     bound: frozenset[str]
+    appended: frozenset[str]
 
 
 class Test(NamedTuple):
@@ -295,7 +297,19 @@ class _Body:
         bound = frozenset(name for n in self.depths for name in _local(self.steps[n])[1])
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
-        return LoopCode(start, line, frozenset(outside), carried, left, refused, bound)
+        appended = self._appended() - bound - self._seen()
+        return LoopCode(start, line, frozenset(outside), carried, left, refused, bound, appended)
+
+    def _appended(self) -> frozenset[str]:
+        """The local names that the body reads for their methods `append` and `extend` alone."""
+        found: set[str] = set()
+        others: set[str] = set()
+        for n in self.depths:
+            after = self.steps[n + 1] if n + 1 < len(self.steps) else self.steps[n]
+            method = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in _ADDS
+            for name in _local(self.steps[n])[0]:
+                (found if method else others).add(name)
+        return frozenset(found - others)
 
     def _walk(self) -> str:
         waiting = [self.first]

@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace.loops.capture import Capture, Site
+from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.code import loop_at
 from minicc.frontends.trace.loops.data_sizes import data_range
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.whiles import Turn, told
 from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.recorder import Recorder
@@ -57,6 +58,21 @@ def source_of(x: Any) -> Source | None:
     return None
 
 
+class Remembered:
+    """An iterator that tells what it runs over, until it has begun."""
+
+    def __init__(self, items: Iterator[Any], source: Source) -> None:
+        self._items = items
+        self.source: Source | None = source
+
+    def __iter__(self) -> Remembered:
+        return self
+
+    def __next__(self) -> Any:
+        self.source = None
+        return next(self._items)
+
+
 class Iterable(PythonType):
     """What stands for `range`, `enumerate`, `zip` or `reversed`: in a `for` it drives the loop."""
 
@@ -68,7 +84,10 @@ class Iterable(PythonType):
         source = _source(self._recorder, self.real, args, kwargs)
         # the frame that called
         loop = _loop(self._recorder, sys._getframe(1), source, called=True)
-        return self.real(*args, **kwargs) if loop is None else loop
+        if loop is not None:
+            return loop
+        made = self.real(*args, **kwargs)
+        return made if source is None or self.real is range else Remembered(made, source)
 
 
 def _source(
@@ -129,6 +148,11 @@ def _loop(
     return None if code is None else _rounds(recorder, Site(frame, code), source)
 
 
+def drive(recorder: Recorder, frame: FrameType, source: Source) -> Iterator[Any] | None:
+    """The items for the `for` statement whose iterator was called for in a frame, if it is one."""
+    return _loop(recorder, frame, source, called=True)
+
+
 def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] | None:
     """The rows of an array that a `for` statement asks for an iterator."""
     return _loop(recorder, frame, source_of(array), called=False)
@@ -143,10 +167,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     why, first, stride = site.code.refused or recorder.plain.get(site.key, ""), 0, 1
     begins, ends = (int((end, site.key) in recorder.plain) for end in ("first", "last"))
     if not why:
-        reach = Reach(recorder)
-        scope = site.frame.f_globals
-        reach.names(site.code.carried, site.names())
-        reach.names(site.code.outside, scope, scope["__builtins__"])
+        reach = Reach.of(recorder, site)
         why = reach.why
     if not why and type(source.length) is Index and source.length.bounds()[0] < begins + ends:
         why = "it may have no first or last round"

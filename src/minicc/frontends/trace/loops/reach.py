@@ -2,12 +2,14 @@
 
 A captured body runs in Python once and stands for all rounds. So whatever it may change besides
 arrays and local names must be seen: lists and dicts are compared with what they were, functions of
-the user's are followed into the names that they look up, and an object that is none of these (a
-file, an instance of a class of the user's) is a reason not to capture the loop.
+the user's are followed into the names that they look up, and objects of the user's classes into the
+attributes that any of that code has a name of, which nothing there sets. An object that is none of
+these (a file) is a reason not to capture the loop.
 """
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterable
 from functools import partial
@@ -18,22 +20,34 @@ import numpy as np
 from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.kinds import SubclassOf, power
-from minicc.frontends.trace.loops.code import names_in
+from minicc.frontends.trace.loops.code import codes_within, names_in
 from minicc.frontends.trace.loops.indices import rows
+from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
 from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.objects import original_class
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tracer import Tracer
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, np.generic,
-          type(...), Tracer, Number, PythonType, TracedFunction, Namespace, MathModule,
-          KernelFunction, SubclassOf)  # fmt: skip
+_PLAIN = (
+    bool, int, float, complex, str, bytes, type(None), range, slice, type(...),
+    type(NotImplemented), np.dtype, np.generic, Tracer, Number, PythonType, TracedFunction,
+    Namespace, MathModule, KernelFunction, SubclassOf,
+)  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (
     abs, all, any, bool, complex, dict, divmod, enumerate, float, hash, int, isinstance, issubclass,
     len, list, max, min, pow, range, reversed, round, slice, sorted, str, sum, tuple, type, zip,
 )  # fmt: skip
+
+
+_NAMES = {"__class__", "__name__", "__qualname__", "__module__"}  # attributes that only tell
+# Methods that operators, `for`, `with` and calls call without a name.
+_OPERATORS = frozenset(
+    {n for n in dir(int) + dir(list) + dir(np.ndarray) if n.startswith("__")}
+    | {"__call__", "__next__", "__enter__", "__exit__", "__getattr__"}
+) - {n for n in dir(object) if n not in ("__getattribute__", "__eq__", "__ne__", "__hash__")}
 
 
 class Reach:
@@ -43,7 +57,29 @@ class Reach:
         self.recorder = recorder
         self.why = ""
         self._seen: dict[int, Any] = {}
+        self._again: set[int] = set()
+        self._spared: set[int] = set()
         self._containers: list[tuple[str, Any, Any]] = []
+        self._objects: list[tuple[str, Any]] = []
+        self._attributes: set[str] = set()
+
+    @staticmethod
+    def of(recorder: Recorder, site: Site) -> Reach:
+        """What the body of a loop leads to."""
+        reach = Reach(recorder)
+        scope = site.frame.f_globals
+        reach.code(site.frame.f_code)
+        reach.names(site.code.carried, site.names())
+        reach.names(site.code.outside, scope, scope["__builtins__"])
+        return reach
+
+    def code(self, code: types.CodeType) -> None:
+        """Follow the attributes of objects that code may read."""
+        found = set[str]().union(*[part.co_names for part in codes_within(code)])
+        for attribute in sorted(found - self._attributes - _NAMES):
+            self._attributes.add(attribute)
+            for name, x in [*self._objects]:
+                self._attribute(x, name, attribute)
 
     def names(self, names: Iterable[str], *scopes: Any) -> None:
         """Follow names that are looked up in scopes, the first that has one."""
@@ -53,6 +89,8 @@ class Reach:
 
     def visit(self, x: Any, name: str) -> None:
         """Follow a value."""
+        if id(x) in self._seen:
+            self._again.add(id(x))
         if self.why or isinstance(x, _PLAIN) or id(x) in self._seen:
             return
         self._seen[id(x)] = x
@@ -69,13 +107,38 @@ class Reach:
         elif isinstance(x, types.MethodType):
             self.visit(x.__self__, name)
             self.visit(x.__func__, name)
+        elif original_class(x) is not None:
+            self._object(x, name)
         elif not _is_pure(x):
             self.why = f"`{name}` is a {type(x).__name__}, which the body may change"
+
+    def _object(self, x: Any, name: str) -> None:
+        """Follow what operators call, and the attributes that are known to be read."""
+        own = (base for base in type(x).__mro__ if base.__module__ != original_class.__module__)
+        for base in own:
+            for method in vars(base).values():
+                if isinstance(method, types.FunctionType) and method.__name__ in _OPERATORS:
+                    self.visit(method, f"{name}.{method.__name__}")
+        self._objects.append((name, x))
+        for attribute in sorted(self._attributes):
+            self._attribute(x, name, attribute)
+
+    def _attribute(self, x: Any, name: str, attribute: str) -> None:
+        member = inspect.getattr_static(type(x), attribute, None)
+        if isinstance(member, property):
+            self.visit(member.fget, f"{name}.{attribute}")
+            return
+        try:
+            found = getattr(x, attribute)
+        except AttributeError:
+            return
+        self.visit(found, f"{name}.{attribute}")
 
     def _function(self, f: types.FunctionType, name: str) -> None:
         if id(f.__globals__) not in self.recorder.user_globals:
             self.why = f"`{name}` is a function of a library"
             return
+        self.code(f.__code__)
         found = names_in(f.__code__)
         if found.refused:
             self.why = f"`{name}`, which it calls, {found.refused}"
@@ -89,9 +152,16 @@ class Reach:
         for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
             self.visit(default, name)
 
+    def spare(self, x: list[Any]) -> bool:
+        """Let a list change, if it is reached by one name alone; whether it is."""
+        alone = id(x) in self._seen and id(x) not in self._again
+        self._spared.update([id(x)] * alone)
+        return alone
+
     def changed(self) -> str:
         """Which list or dict is not what it was; empty where all are."""
-        return next((name for name, x, was in self._containers if not _same(x, was)), "")
+        kept = (c for c in self._containers if id(c[1]) not in self._spared)
+        return next((name for name, x, was in kept if not _same(x, was)), "")
 
 
 def _is_pure(x: Any) -> bool:

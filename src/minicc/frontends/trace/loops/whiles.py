@@ -17,12 +17,13 @@ from types import FrameType
 from typing import Any
 
 from minicc.frontends.trace.loops.body import State, recorded
-from minicc.frontends.trace.loops.capture import Capture, Site
+from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.carried import CarriedCount, CarriedFloat, Unlike
 from minicc.frontends.trace.loops.code import Test, test_at
 from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder, is_own
 from minicc.frontends.trace.tracer import Tracer
@@ -70,6 +71,8 @@ def _alone(names: dict[str, Any]) -> set[str]:
 
 class WhileCapture(Capture):
     """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
+
+    stacks = False
 
     def __init__(
         self, recorder: Recorder, site: Site, test: Test, reach: Reach, turn: Turn | None
@@ -267,12 +270,8 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
     why = code.refused or recorder.plain.get(site.key, "")
     if any(c.choices.asked for c in recorder.loops):
         why = why or "stands in a branch, and might not end"
-    reach = Reach(recorder)
-    if not why:
-        scope = site.frame.f_globals
-        reach.names(code.carried, site.names())
-        reach.names(code.outside, scope, scope["__builtins__"])
-        why = reach.why
+    reach = Reach(recorder) if why else Reach.of(recorder, site)
+    why = why or reach.why
     if why:
         recorder.tell(str(site), f"run round by round: {why}")
     unbound = code.left - site.names().keys()

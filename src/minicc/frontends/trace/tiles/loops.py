@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from minicc.frontends.trace.loops.capture import Site
 from minicc.frontends.trace.loops.code import LoopCode, loop_at
+from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.tiles.numbers import Index, dim_of
 from minicc.frontends.trace.tiles.recording import Recording, Scope, current, wrong
 from minicc.frontends.trace.tiles.tile import Tile, tile_type

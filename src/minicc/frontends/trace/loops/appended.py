@@ -1,0 +1,224 @@
+"""Lists that the rounds of a captured loop append to.
+
+    out = []
+    for t in range(n):
+        out.append(f(x[t]))
+    y = np.array(out)      # the rows that the loop of the graph has stacked
+
+A body that does nothing else with a list that no other name leads to adds elements of the same
+kinds in each round. What a recording has added is taken out again. The loop of the graph stacks
+what its rounds make, and after it the list gets the rows; an array that other names lead to, too,
+is itself an element: what the first round takes from before the loop, and what the last one leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.loops.body import symbols_of
+from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
+from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.rows import Row
+from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.pytree import leaves, mapped
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Value
+
+_MOST = 5000  # elements of a list, each of which is an object
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Whole(NamedTuple):
+    """A list that a loop has filled, as it left it, and the array that its elements make up."""
+
+    filled: Any
+    elements: Sequence[Any]
+    versions: Sequence[int]
+    array: Tracer
+
+    def holds(self) -> bool:
+        """Whether the list is as the loop left it, and so are elements that are no rows."""
+        same = len(self.filled) == len(self.elements)
+        same = same and all(a is b for a, b in zip(self.filled, self.elements, strict=True))
+        return same and self.versions == versions_of(self.elements, self.array)
+
+
+def versions_of(elements: Iterable[Any], array: Tracer) -> list[int]:
+    """How often those were written to that are arrays of their own."""
+    boxes = [x for x in elements if isinstance(x, Tracer)]
+    roots = [x.array.root if isinstance(x, Row) and x.scalar else x.root for x in boxes]
+    return [root.version for root in roots if root is not array.root]
+
+
+class Appends:
+    """What rounds append to which lists; `rows` are the values that the loop stacks of it."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        appended: Iterable[str],
+        names: Mapping[str, Any],
+        reach: Reach,
+        count: Any,
+    ) -> None:
+        """`count` is that of the rounds; where it is not known, no list may change."""
+        self.recorder = recorder
+        self.count = count
+        self.names = names
+        known = type(count) is int and count <= _MOST
+        self.lists = {
+            n: names[n]
+            for n in sorted(appended)
+            if known and type(names.get(n)) is list and reach.spare(names[n])
+        }
+        self.lengths = {n: len(x) for n, x in self.lists.items()}
+        self.added: dict[str, list[Any]] = {}
+        self.rows: list[Value] = []
+        self._starts: dict[int, Any] = {}  # what stands for it in the body, with what it was before
+        self._leaves: list[Any] = []
+
+    def take(self, chooses: bool) -> None:
+        """Take out what a recording has added, which depends on no condition."""
+        self.added = {n: x[self.lengths[n] :] for n, x in self.lists.items()}
+        for n, x in self.lists.items():
+            del x[self.lengths[n] :]
+            if self.added[n] and chooses:
+                self.recorder.write_out(f"a round appends to `{n}` what a condition decides")
+
+    def require_apart(self, roots: Mapping[int, Any], carried: Mapping[str, Carried]) -> None:
+        """Unlike where what is added is not a row of its own in each round.
+
+        `roots` are the arrays from before the loop.
+        """
+        kinds = {n: c for n, c in carried.items() if isinstance(c, CarriedArray)}
+        boxes = {n: c.box() for n, c in kinds.items()}
+        self._starts = {id(b): self.names[n] for n, b in boxes.items() if b is not None}
+        seen: set[int] = set()
+        self.rows, self._leaves = [], []
+        for name, items in self.added.items():
+            for leaf in (leaf for item in items for leaf in self._parts(item)):
+                whole = isinstance(leaf, Tracer) and not leaf.scalar
+                if whole and (leaf.looks_at() or id(leaf) in roots or id(leaf) in seen):
+                    raise Unlike(f"`{name}` gets an array that has other names")
+                if whole and (leaf.ndim > 1 and not leaf.shadow().flags.c_contiguous):
+                    raise Unlike(f"`{name}` gets an array that lies otherwise in memory")
+                if isinstance(leaf, np.ndarray):
+                    raise Unlike(f"`{name}` gets an array that is the same in all rounds")
+                seen.add(id(leaf))
+                self._leaves.append(leaf)
+                if _is_row(leaf):
+                    self.rows.append(self._row(name, leaf))
+
+    def _parts(self, item: Any) -> list[Any]:
+        """The leaves of an element; a list that a loop has filled is one."""
+        known = self.recorder.lists.get(id(item))
+        return [known.array] if known is not None and known.holds() else leaves(item)
+
+    def _row(self, name: str, leaf: Any) -> Value:
+        content = content_of(self.recorder, leaf)
+        value = content if isinstance(content, Value) else self.recorder.lift(content)
+        if symbols_of(value):
+            raise Unlike(f"`{name}` gets arrays of several shapes")
+        return value
+
+    def give(self, stacked: Sequence[Value], number: str, results: Mapping[Value, Value]) -> None:
+        """Fill the lists with the rows of all rounds."""
+        arrays = [Tracer(self.recorder, v) for v in stacked]
+        left = iter(arrays)
+        given = iter([next(left) if _is_row(leaf) else None for leaf in self._leaves])
+        alive = {id(v) for v in results.values()}
+        for name, items in self.added.items():
+            columns: list[list[Any]] = []
+            whole: Tracer | None = None
+            for item in items:
+                known = self.recorder.lists.get(id(item))
+                if known is not None and known.holds():
+                    whole = next(given)
+                    assert whole is not None
+                    columns.append([self._filled(whole[k]) for k in range(self.count)])
+                    continue
+                parts = [self._column(leaf, next(given), number, alive) for leaf in leaves(item)]
+                own = [c for _, c in parts]
+                rounds = [iter([column[k] for column in own]) for k in range(self.count)]
+                columns.append([_filled_in(item, r) for r in rounds])
+                whole = self._together(item, [array for array, _ in parts])
+            made = [column[k] for k in range(self.count) for column in columns]
+            if whole is not None and len(items) == 1:
+                whole = self._after(self.lists[name], whole)
+            self.lists[name] += made
+            if whole is not None and len(items) == 1:
+                self._note(self.lists[name], whole)
+
+    def _after(self, first: list[Any], array: Tracer) -> Tracer | None:
+        """The array with elements before it that the list has had, if they are alike."""
+        if not first:
+            return array
+        if any(isinstance(x, (list, tuple)) or np.shape(x) != array.shape[1:] for x in first):
+            return None
+        head = Dispatch.call(self.recorder, "stack", ([*first],), {})
+        made: Tracer = Dispatch.call(self.recorder, "concatenate", ([head, array],), {})
+        return made
+
+    def _filled(self, array: Tracer) -> list[Any]:
+        rows = [Row(array, k, array.ndim == 1) for k in range(len(array))]
+        self._note(rows, array)
+        return rows
+
+    def _note(self, filled: list[Any], array: Tracer) -> None:
+        found = Whole(filled, [*filled], versions_of(filled, array), array)
+        self.recorder.lists[id(filled)] = found
+
+    def _together(self, item: Any, arrays: Sequence[Tracer | None]) -> Tracer | None:
+        """The array of a column; of several those side by side, where they are of one type."""
+        known = [a for a in arrays if a is not None]
+        if len(known) < len(arrays) or not known:
+            return None
+        if not isinstance(item, (list, tuple)):
+            return known[0]
+        alike = {(a.dtype, a.shape) for a in known}
+        flat = all(not isinstance(part, (list, tuple, dict)) for part in item)
+        if type(item) not in (list, tuple) or len(alike) > 1 or not flat:
+            return None
+        made: Tracer = Dispatch.call(self.recorder, "stack", (known, 1), {})
+        return made
+
+    def _column(
+        self, leaf: Any, array: Tracer | None, number: str, alive: set[int]
+    ) -> tuple[Tracer | None, list[Any]]:
+        """What stands for a leaf in all rounds."""
+        rounds = range(self.count)
+        if type(leaf) is Index:
+            return None, [leaf.at(number, k) for k in rounds]
+        if array is None:
+            return None, [leaf] * self.count
+        counted = isinstance(leaf, Number)
+        rows: list[Any] = [Row(array, k, counted or leaf.scalar) for k in rounds]
+        if counted:
+            return array, [Number(row, leaf.kind, leaf.counts) for row in rows]
+        if not leaf.scalar:
+            if id(leaf) in self._starts:
+                rows[0] = self._starts[id(leaf)]
+            elif id(leaf.held()) in alive:
+                rows[-1] = leaf
+        return array, rows
+
+
+def _filled_in(item: Any, leaves: Iterator[Any]) -> Any:
+    """The structure of an element with other leaves."""
+    return mapped(lambda leaf, path: next(leaves), item)
+
+
+def _is_row(leaf: Any) -> bool:
+    """Whether rounds make it: a traced array, scalar or number."""
+    if type(leaf) is Index or has_term(leaf):
+        return False
+    if not isinstance(leaf, (Tracer, Number)) and not isinstance(leaf, (*_PLAIN, np.generic)):
+        raise Unlike(f"a {type(leaf).__name__} is appended to a list")
+    return isinstance(leaf, (Tracer, Number))

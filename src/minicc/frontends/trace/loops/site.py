@@ -1,0 +1,45 @@
+"""A loop in a frame of the user's, and the names that are bound there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from types import FrameType
+from typing import Any, NamedTuple
+
+from minicc.frontends.trace.loops.code import LoopCode
+
+
+class Site(NamedTuple):
+    """A loop in a frame."""
+
+    frame: FrameType
+    code: LoopCode
+
+    @property
+    def key(self) -> Any:
+        """Equal for the same statement."""
+        return self.frame.f_code, self.code.head
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.frame.f_code.co_filename)}:{self.code.line}"
+
+    def names(self) -> dict[str, Any]:
+        """The names that are bound in the frame; nothing else holds on to their values."""
+        seen = self.frame.f_locals
+        names = dict(seen)
+        if sys.version_info < (3, 13):
+            seen.clear()
+        return names
+
+    def bind(self, names: dict[str, Any]) -> None:
+        """Bind local names of the frame."""
+        if not names:
+            return
+        seen = self.frame.f_locals
+        seen.update(names)
+        if sys.version_info < (3, 13):
+            # before Python 3.13 what the frame showed was a copy
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
+            seen.clear()

@@ -1,0 +1,323 @@
+"""Lists that rounds append to, comprehensions, and loops that read objects: captured, as NumPy."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.models.test_captured_loops import same
+
+import minicc
+
+Function = Callable[..., Any]
+CAPTURED: list[Function] = []
+OTHERS: list[Function] = []
+LISTED: list[Function] = []  # comprehensions, which are functions of their own up to Python 3.11
+
+
+def compare(f: Function) -> Any:
+    """The jitted function, after calls on some data agreed with NumPy's."""
+    jitted = minicc.jit(f, threads=1)
+    for seed in range(2):
+        x = np.random.default_rng(seed).standard_normal(60)
+        mine, theirs = x.copy(), x.copy()
+        same(f(theirs), jitted(mine), 1e-12, 1e-12)
+        same(theirs, mine)
+    return jitted.explain()
+
+
+@CAPTURED.append
+def scalars(x: Any) -> Any:
+    out = []
+    for i in range(len(x) - 4):
+        out.append(x[i : i + 4].sum())
+    return np.array(out), out[3], len(out)
+
+
+@CAPTURED.append
+def rows(x: Any) -> Any:
+    out = []
+    for i in range(30):
+        out.append(x[i : i + 5] * 2)
+    return np.array(out), np.stack(out, axis=1), np.vstack(out), np.concatenate(out), out
+
+
+@CAPTURED.append
+def path(x: Any) -> Any:
+    places, times, t = [], [], 0.0
+    for _ in range(20):
+        places.append(x)
+        times.append(t)
+        x = x + 0.1 * np.sin(x)
+        t += 0.25
+    return np.array(places), places[7], times, x
+
+
+@CAPTURED.append
+def after_a_first(x: Any) -> Any:
+    places = [x]
+    for _ in range(20):
+        x = x * 0.9 + 1
+        places.append(x)
+    return np.stack(places), places[-1], x
+
+
+@CAPTURED.append
+def nested(x: Any) -> Any:
+    out = []
+    for i in range(20):
+        row = []
+        for j in range(15):
+            row.append(x[i] * x[j] + i)
+        out.append(row)
+    return np.array(out), out[3][4]
+
+
+@CAPTURED.append
+def pairs(x: Any) -> Any:
+    out = []
+    for i in range(40):
+        out.append((x[i] * 2, x[i] + 1))
+    return np.array(out), out[7]
+
+
+@CAPTURED.append
+def floats(x: Any) -> Any:
+    losses = []
+    for _ in range(30):
+        x = x - 0.2 * x
+        losses.append(float((x**2).sum()))
+    return losses, losses[-1] / losses[0]
+
+
+@CAPTURED.append
+def twice(x: Any) -> Any:
+    out = []
+    for i in range(30):
+        out.append(x[i])
+        out.append(-x[i])
+    return np.array(out)
+
+
+@CAPTURED.append
+def changed_after(x: Any) -> Any:
+    out = []
+    for i in range(30):
+        out.append(x[i : i + 3] + 1)
+    out[2][0] = 9
+    out[3] += 1
+    return np.array(out), out[2], out[3]
+
+
+@CAPTURED.append
+def other_name(x: Any) -> Any:
+    """What the last round has appended is what the name is bound to."""
+    out = []
+    y = x[:3]
+    for i in range(30):
+        y = y + x[i]
+        out.append(y)
+    y += 1
+    out.append(y * 2)
+    return np.array(out), y
+
+
+@CAPTURED.append
+def filled_again(x: Any) -> Any:
+    out = []
+    for i in range(20):
+        out.append(x[i] + 1)
+    for i in range(20):
+        out.append(x[i] * 2)
+    return np.array(out)
+
+
+@OTHERS.append
+def views(x: Any) -> Any:
+    out = []
+    for i in range(20):
+        out.append(x[i : i + 3])
+    x[:] = 0
+    return np.array(out)
+
+
+@OTHERS.append
+def one_array(x: Any) -> Any:
+    out = []
+    for _ in range(20):
+        x += 1
+        out.append(x)
+    return np.array(out)
+
+
+@OTHERS.append
+def some(x: Any) -> Any:
+    out = []
+    for i in range(20):
+        if x[i] > 0:
+            out.append(x[i])
+    return np.array(out)
+
+
+@OTHERS.append
+def read(x: Any) -> Any:
+    out = [x[0]]
+    for i in range(20):
+        out.append(out[-1] * 0.5 + x[i])
+    return np.array(out)
+
+
+@OTHERS.append
+def reached_otherwise(x: Any) -> Any:
+    out: list[Any] = []
+    all_of_it = [out]
+    for i in range(20):
+        out.append(x[i] * len(all_of_it[0]))
+    return np.array(out)
+
+
+LISTED += [
+    lambda x: np.array([x[i : i + 4].sum() for i in range(len(x) - 4)]),
+    lambda x: np.array([np.sin(v) for v in x]),
+    lambda x: np.array([[p * q for q in x[:20]] for p in x[:15]]),
+    lambda x: np.stack([x[i : i + 5] * i for i in range(30)], axis=1),
+    lambda x: [(i, v * 2) for i, v in enumerate(x)],
+    lambda x: np.array([a * b for a, b in zip(x, x[::-1], strict=True)]),
+    lambda x: np.array([a * 2 for a in reversed(x)]),
+    lambda x: np.array([float(v) ** 2 for v in x]),
+    lambda x: np.mean([v**2 for v in x]),
+    lambda x: np.array([np.abs(np.fft.rfft(x[i : i + 16])) for i in range(0, 40, 2)]),
+]
+
+
+@pytest.mark.parametrize("f", CAPTURED, ids=[f.__name__ for f in CAPTURED])
+def test_lists_of_captured_loops(f: Function) -> None:
+    told = compare(f)
+    assert told.loops
+    assert all("a loop of the graph" in text for text in told.loops), told.loops
+
+
+@pytest.mark.parametrize("f", OTHERS, ids=[f.__name__ for f in OTHERS])
+def test_lists_that_no_loop_stacks(f: Function) -> None:
+    assert not any("a loop of the graph" in text for text in compare(f).loops)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="comprehensions stand in the function")
+@pytest.mark.parametrize("k", range(len(LISTED)))
+def test_comprehensions(k: int) -> None:
+    told = compare(LISTED[k])
+    assert told.loops
+    assert all("a loop of the graph" in text for text in told.loops), told.loops
+
+
+def test_comprehensions_that_no_loop_stacks() -> None:
+    for f in (
+        lambda x: [v for v in x if v > 0][:3],
+        lambda x: np.array([y := i * x[i] for i in range(20)]).sum() + y,
+        lambda x: [x[i] for i in range(3)],
+        lambda x: [v for _, v in zip("ab", [x[0] * 2, x[1]], strict=True)],
+        lambda x: [[i * j for j in range(4)] for i in range(20)],
+        lambda x: np.array([x[i] if i % 2 else -x[i] for i in range(20)]),
+    ):
+        compare(f)
+
+
+def test_a_loop_of_many_rounds_is_few_ops() -> None:
+    def f(x: Any) -> Any:
+        out = []
+        for i in range(4000):
+            out.append(x[i] * 2)
+        return np.array(out), out
+
+    jitted, x = minicc.jit(f), np.arange(4000.0)
+    same(f(x), jitted(x))
+    assert "2 kernels in 2 launches" in str(jitted.explain())
+
+
+class Model:
+    def __init__(self) -> None:
+        self.weight = 2.0
+        self.table = np.arange(40.0)
+        self.calls = 0
+        self.log: list[Any] = []
+
+    @property
+    def twice(self) -> float:
+        return self.weight * 2
+
+    def act(self, v: Any) -> Any:
+        return np.tanh(v * self.weight)
+
+    def counting(self, v: Any) -> Any:
+        self.calls += 1
+        return v
+
+    def logging(self, v: Any) -> Any:
+        self.log.append(1)
+        return v * 2
+
+    def reads(self, x: Any) -> Any:
+        y = np.zeros(40)
+        for i in range(40):
+            y[i] = self.weight * x[i] + self.table[i]
+        return y
+
+    def calls_methods(self, x: Any) -> Any:
+        for i in range(1, 40):
+            x[i] = self.act(x[i - 1]) + x[i] * self.twice
+        return x
+
+    def counts(self, x: Any) -> Any:
+        for i in range(20):
+            x[i] = self.counting(x[i])
+        return x
+
+    def logs(self, x: Any) -> Any:
+        for i in range(20):
+            x[i] = self.logging(x[i])
+        return x
+
+
+@dataclasses.dataclass
+class Spring:
+    stiffness: float = 3.0
+
+    def swung(self, x: Any) -> Any:
+        v = 0.0 * x
+        for _ in range(50):
+            v = v - self.stiffness * x * 0.01
+            x = x + v * 0.01
+        return x, v
+
+
+@pytest.mark.filterwarnings("ignore:.*run by NumPy")
+@pytest.mark.parametrize("name", ["reads", "calls_methods", "counts", "logs"])
+def test_loops_in_methods(name: str) -> None:
+    mine, theirs = Model(), Model()
+    jitted = minicc.jit(getattr(mine, name))
+    for k in range(3):
+        x = np.random.default_rng(k).standard_normal(60)
+        y = x.copy()
+        same(getattr(theirs, name)(y), jitted(x))
+        same(y, x)
+        assert (mine.calls, mine.log) == (theirs.calls, theirs.log)
+        mine.weight = theirs.weight = 2.0 + k
+    captured = any(
+        "a loop of the graph" in text for text in jitted.explain().specialisations[0].loops
+    )
+    assert captured == (name in ("reads", "calls_methods"))
+
+
+def test_a_loop_reads_a_dataclass() -> None:
+    spring = Spring()
+    jitted = minicc.jit(spring.swung)
+    for k in range(3):
+        x = np.random.default_rng(k).standard_normal(9)
+        same(copy.copy(spring).swung(x), jitted(x))
+        spring.stiffness += k
+    assert "a loop of the graph" in str(jitted.explain())
