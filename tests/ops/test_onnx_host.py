@@ -245,3 +245,73 @@ def test_regions_of_free_pictures_have_known_extents() -> None:
     for count in (1, 4):
         (got,) = session.run(None, {"x": x, "r": np.array([[0, 0, 0, 3, 3]] * count, np.float32)})
         assert np.array_equal(got, np.full((count, 3, 2, 2), 13))
+
+
+def texts_of(body: str, inputs: str, **given: Any) -> Any:
+    """What a graph gives whose outputs are texts y."""
+    text = f'<ir_version: 9, opset_import: ["": 21]> g ({inputs}) => (string[] y) {body}'
+    session = InferenceSession(onnx.parser.parse_model(text).SerializeToString(), threads=1)
+    return np.asarray(session.run(None, given)[0]).tolist()
+
+
+WORDS = np.array([["a", "b", "c"], ["d", "e", "f"]], object)
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ("<int64[4] k = {0, -1, 1, 1}> { y = Pad (x, k) }", [[*"bc", ""], [*"ef", ""], [""] * 3]),
+        ('<int64[4] k = {0, 1, 0, 0}> { y = Pad <mode = "edge"> (x, k) }', [[*"aabc"], [*"ddef"]]),
+        ("<int64[2] k = {2, 1}> { y = CenterCropPad (x, k) }", [["b"], ["e"]]),
+        ("{ y = Trilu <upper = 0> (x) }", [["a", "", ""], ["d", "e", ""]]),
+        (
+            "<int64[2] k = {2, 3}>{ y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, k) }",
+            [[*"bac"], [*"fed"]],
+        ),
+        (
+            '<int64[2] i = {1, 0}, int64 d = {2}, string[2] k = {"no", "yes"}>'
+            "{ y = OneHot (i, d, k) }",
+            [["no", "yes"], ["yes", "no"]],
+        ),
+        ("{ y, i, v, n = Unique <axis = 0> (x) }", [[*"abc"], [*"def"]]),
+    ],
+)
+def test_operators_that_move_elements_move_texts(body: str, want: list[Any]) -> None:
+    assert texts_of(body, "string[n, m] x", x=WORDS) == want
+
+
+def test_slices_of_texts_that_are_alike_are_one() -> None:
+    x = np.array([["b", "a"], ["a", "b"], ["b", "a"]], object)
+    found, first, which, count = run("Unique", x, outputs=4, axis=0)
+    assert found.tolist() == [["a", "b"], ["b", "a"]]
+    assert (first.tolist(), which.tolist(), count.tolist()) == ([1, 0], [1, 0, 1], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ('{ y = Constant <value_string = "u"> () }', "u"),
+        ('{ y = Constant <value_strings = ["u", "v"]> () }', ["u", "v"]),
+        ('{ y = Constant <value = string[1, 1] {"u"}> () }', [["u"]]),
+        (
+            '{ k = Constant <value_strings = ["u", "v"]> ()'
+            " c = Constant <value_ints = [1, 0, 1]> () y = Gather (k, c) }",
+            ["v", "u", "v"],
+        ),
+        ('<string[2] y = {"u", "v"}> { z = Identity (n) }', ["u", "v"]),
+        (
+            '<string[1] k = {"u"}> { y = Loop (n, , k) <body = b (int64 i, bool c, string[a] s)'
+            ' => (bool d, string[a] t) { d = Identity (c) w = Constant <value_strings = ["v"]> ()'
+            " t = StringConcat (s, w) }> }",
+            ["uvv"],
+        ),
+        (
+            '<string[2] k = {"u", "v"}> { two = Constant <value_int = 2> () c = Equal (n, two)'
+            " y = If (c) <then_branch = a () => (string[p] s) { s = StringConcat (k, k) },"
+            ' else_branch = b () => (string[p] t) { t = Constant <value_strings = ["w"]> () }> }',
+            ["uu", "vv"],
+        ),
+    ],
+)
+def test_texts_that_a_model_holds(body: str, want: Any) -> None:
+    assert texts_of(body, "int64 n", n=np.array(2)) == want

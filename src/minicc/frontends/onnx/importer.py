@@ -422,6 +422,9 @@ class Importer:
     def value(self, name: str, where: str) -> Value:
         """The value of a name; an initialiser becomes a constant when it is first used."""
         found = self.values.get(name)
+        if found is None and self.ctx.hosting and (words := self._text(name)) is not None:
+            self._host(Node("Constant", name, (), (name,), {"value": words}))
+            found = self.values[name]
         if found is None:
             found = self.ctx.constant(self.model.array(name, where))
             found.hint = name

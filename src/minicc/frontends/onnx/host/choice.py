@@ -47,6 +47,8 @@ def unique(node: Node, x: Array) -> tuple[Array, ...]:
     flat = x.reshape(-1) if axis is None else x
     along = 0 if axis is None else int(axis)
     key = flat.astype(np.float32) if flat.dtype.kind == "V" else flat
+    if key.dtype.kind == "O" and key.ndim != 1:  # NumPy compares no slices of objects
+        key = np.unique(key, return_inverse=True)[1].reshape(key.shape)
     if key.ndim == 1 and key.dtype.kind in "fiu":
         first, inverse, counts = _groups(key)
     else:

@@ -43,9 +43,10 @@ _TENSORS = "OUSbiuf"  # kinds of NumPy's element types
 # Operators that move elements and compute nothing of them.
 MOVING = frozenset(
     (
-        *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements"),
-        *("GatherND", "Reshape", "Scatter", "ScatterElements", "ScatterND", "Shape", "Size"),
-        *("Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
+        *("CenterCropPad", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather"),
+        *("GatherElements", "GatherND", "OneHot", "Pad", "Reshape", "ReverseSequence", "Scatter"),
+        *("ScatterElements", "ScatterND", "Shape", "Size", "Slice", "SpaceToDepth", "Split"),
+        *("Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"),
     )
 )
 _SMALL, _KEPT = 64, 64  # elements of what decides an import, and imports that an op keeps
@@ -121,17 +122,19 @@ def _evaluated(node: _Node, arrays: dict[str, Array]) -> Sequence[Any]:
 def _moved(node: _Node, arrays: dict[str, Array]) -> Sequence[Any]:
     """The outputs of an operator that moves texts: those of numbers that stand for them.
 
-    The numbers are floats, which are not taken for what decides an import.
+    The numbers are floats, which are not taken for what decides an import. 0 stands for the empty
+    text, for that is what fills a place that nothing is moved to.
     """
     kept = {name: texts(a) for name, a in arrays.items() if a.dtype.kind in "OUS"}
-    words = list(dict.fromkeys(itertools.chain.from_iterable(a.flat for a in kept.values())))
+    met = itertools.chain.from_iterable(a.flat for a in kept.values())
+    words = list(dict.fromkeys(itertools.chain([""], met)))
     number = {word: float(k) for k, word in enumerate(words)}
     numbered = {
         name: np.array([number[word] for word in a.flat], np.float64).reshape(a.shape)
         for name, a in kept.items()
     }
     found = _evaluated(node, {**arrays, **numbered})
-    names = np.array([*words, ""], object)  # of no texts it is an array, too
+    names = np.array(words, object)
     return [
         np.asarray(names[a.astype(np.int64)], object) if a.dtype == np.float64 else a for a in found
     ]

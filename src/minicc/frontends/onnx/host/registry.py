@@ -22,6 +22,7 @@ Where = Callable[[Node, Sequence[TensorType]], bool]  # whether it runs on these
 F = TypeVar("F", bound=Function)
 
 _STRING = 8  # TensorProto.DataType
+_WORDS = frozenset(("value_string", "value_strings"))  # attributes of a Constant that holds texts
 
 HOST: dict[str, Function] = {}
 WHERE: dict[str, Where] = {}
@@ -45,7 +46,11 @@ def host_operator(name: str, where: Where | None = None) -> Callable[[F], F]:
 
 
 def gives_texts(node: Node) -> bool:
-    """Whether a node that is compiled otherwise makes texts of numbers, which the host does."""
+    """Whether a node that is compiled otherwise makes texts, of numbers or of nothing."""
+    if node.op == "Constant":
+        tensor = node.attributes.get("value")
+        named = not _WORDS.isdisjoint(node.attributes)
+        return named or getattr(tensor, "data_type", 0) == _STRING
     return node.op == "Cast" and node.attributes.get("to") in (_STRING, "STRING")
 
 

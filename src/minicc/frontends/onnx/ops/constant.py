@@ -9,6 +9,7 @@ import numpy as np
 from minicc.frontends.onnx.bodies import Importing
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.dims import ratio
+from minicc.frontends.onnx.host.registry import gives_texts, host_operator
 from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.model.tensors import array_of
 from minicc.frontends.onnx.registry import operator, search
@@ -38,6 +39,19 @@ def contents_of(node: Node) -> Array | None:
         if isinstance(value, (int, float, tuple)):
             return np.array(value, element)
     return None
+
+
+@host_operator("Constant")
+def hosted_constant(node: Node) -> Array:
+    """The texts that an attribute holds; numbers may come here too."""
+    if not gives_texts(node):
+        return np.asarray(contents_of(node))
+    tensor = node.attributes.get("value")
+    if tensor is None:
+        return np.array(node.attributes.get("value_string", node.texts("value_strings")), object)
+    from onnx.numpy_helper import to_array
+
+    return to_array(tensor)
 
 
 @operator("Constant", attributes="sparse_value value value_float value_floats value_int value_ints")

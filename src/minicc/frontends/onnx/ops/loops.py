@@ -49,9 +49,10 @@ _MOST_NODES = 512  # that a loop is written out to
 def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     """The outputs of a Loop, Scan or If in the graph; None where it can't be there."""
     ctx = importer.ctx
+    operands = [importer.value(name, node.name) for name in node.inputs if name]
     hosting, ctx.hosting = ctx.hosting, False
     try:
-        made = _compiled(importer, node)
+        made = _compiled(importer, node, operands)
     finally:
         ctx.hosting = hosting
     if made is None and not hosting:
@@ -71,10 +72,11 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
         _forget(importer, known)
 
 
-def _compiled(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+def _compiled(
+    importer: Importing, node: Node, operands: Sequence[Value]
+) -> tuple[Value, ...] | None:
     """The outputs of a node as a loop or branch of which all becomes machine code, or None."""
     known = dict(importer.values)
-    operands = [importer.value(name, node.name) for name in node.inputs if name]
     opaque = [v for v in operands if v.type.dtype is OPAQUE]
     if opaque and (node.op != "Loop" or any(v not in importer.types.items for v in opaque)):
         return None
