@@ -23,13 +23,15 @@ from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.ir.affine import Dim, minimum
 from minicc.ir.affine_facts import at_least, greater, smaller
 from minicc.ir.core import Array, Value
-from minicc.ir.types import F32, F64, I32, I64
+from minicc.ir.types import F32, F64, I32, I64, DType
 
 _ENDLESS = 1 << 62  # rounds, of which no size is as many
 _EXACT = 1 << 24  # whole numbers up to which each is a float32
 # ONNX's numbers of the types that counters have: float32, int32, int64 and float64
 _SINGLE = 1
 _COUNTING = frozenset({_SINGLE, 6, 7, 11})
+# Operators that keep the one number of a counter.
+_KEEPING = frozenset({"Cast", "CastLike", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 class Line(NamedTuple):
@@ -58,6 +60,7 @@ class _Names:
         self.makers = {o: n for n in nodes for o in n.outputs if o}
         self.own = {name for name, _ in body.inputs} if body else set()
         self.lines: dict[str, Line] = {}  # of inputs
+        self.types: dict[str, DType] = {}  # of inputs
         self.floats: set[Dim] = set()  # what is compared as float32
 
     def maker(self, name: str) -> Node | None:
@@ -85,7 +88,9 @@ class _Names:
             return _line_of(contents_of(made))
         if made.op == "Cast" and made.attributes.get("to") not in _COUNTING:
             return None
-        if made.op in ("Cast", "Identity", "Squeeze"):
+        if made.op == "CastLike" and self._type(made.inputs[1]) not in (I32, I64):
+            return None
+        if made.op in _KEEPING:
             found = self.line(made.inputs[0])
             if found is not None and made.attributes.get("to") == _SINGLE:
                 self.floats.add(found.first)
@@ -98,6 +103,11 @@ class _Names:
                 return Line(left.first - right.first, left.step - right.step)
             return Line(left.first + right.first, left.step + right.step)
         return None
+
+    def _type(self, name: str) -> DType | None:
+        """The element type of an input, or of a value around."""
+        value = None if name in self.own else self.importing.values.get(name)
+        return self.types.get(name) if value is None else value.type.dtype
 
     def _around(self, name: str) -> Line | None:
         known = name in self.importing.values or name in self.importing.model.initialisers
@@ -201,6 +211,8 @@ def _note_states(
     """Note the lines among a body's states; which states stay as they are, by their places."""
     names = [name for name, _ in body.inputs[2:]]
     outputs = [within.source(name) for name in body.outputs[1:]]
+    pairs = zip(names, states, strict=True)
+    within.types = {name: state.type.dtype for name, state in pairs if state is not None}
     kept = frozenset(k for k, name in enumerate(names) if outputs[k] == name)
     for k, (name, given) in enumerate(zip(names, node.inputs[2:], strict=True)):
         first, made, state = around.line(given), within.maker(outputs[k]), states[k]

@@ -12,6 +12,7 @@ from itertools import accumulate, zip_longest
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.dims import factors_of, likely_factor, ratio, undivided
 from minicc.frontends.onnx.model.reader import Node
+from minicc.frontends.onnx.ops.lines import known_elements
 from minicc.frontends.onnx.ops.take import take
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
@@ -178,7 +179,7 @@ def cut(ctx: Context, x: Value, ranges: Mapping[int, Range]) -> Value:
     if all(part == (0, n, 1) for part, n in zip(full, shape, strict=True)):
         return x
     starts, stops, steps = (tuple(column) for column in zip(*full, strict=True))
-    return ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
+    return known_elements(ctx, ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps))
 
 
 def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
