@@ -494,3 +494,14 @@ def test_fractions_of_integers_are_cut_off(element: Any) -> None:
     ):
         (got,), _ = results(op, x, axes=[1], keepdims=0, opset=13)
         np.testing.assert_array_equal(got, wanted.astype(element), strict=True)
+
+
+def test_scores_of_attention_are_shown_before_they_are_capped() -> None:
+    """As the operator's text and function have it; ONNX's reference caps them first."""
+    q, k, v = (random(1, 2, n, 4, seed=n) for n in (3, 5, 6))
+    v = v[:, :, :5]
+    scores = np.matmul(q, k.transpose(0, 1, 3, 2)) / 2
+    for mode, wanted in ((0, scores), (1, 0.5 * np.tanh(scores / 0.5))):
+        options: dict[str, Any] = {"softcap": 0.5, "qk_matmul_output_mode": mode}
+        got, _ = results("Attention", q, k, v, opset=23, outputs=4, **options)
+        np.testing.assert_allclose(got[3], wanted, rtol=1e-5, atol=1e-6)

@@ -87,7 +87,7 @@ def attention(
     if not 0 <= mode <= 3:
         raise ctx.wrong(f"attribute qk_matmul_output_mode is {mode}")
     element = q.type.dtype
-    shown = ctx.cast((capped, capped, biased, likely)[mode], element)
+    shown = ctx.cast((scores, capped, biased, likely)[mode], element)
     out = weighted(ctx, ctx.cast(likely, element), v)
     if flat:
         batch, heads, steps, size = out.type.shape
