@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import helper
 from tests.models.test_data_sizes import INT, NODE, F, info, model
@@ -135,3 +136,33 @@ def test_what_an_operator_asks_of_extents_that_data_decide() -> None:
     np.testing.assert_array_equal(session.run(None, {"x": marked(2)})[0], [0, 1])
     with pytest.raises(minicc.UserError, match=r"Einsum.*2.*3"):
         session.run(None, {"x": marked(3)})
+
+
+_BROADCAST = """<ir_version: 9, opset_import: ["": 18]>
+g (float[2, n] x, bool[n] c, float[m] w, bool[m] d) => (float[2, k] y) {
+    a = Compress <axis = 1> (x, c)
+    b = Compress <axis = 0> (w, d)
+    y = Add (a, b)
+}"""
+
+
+def test_a_graph_of_which_data_refuse_the_program_is_imported_once(monkeypatch: Any) -> None:
+    """Extents that data decide are taken for equal, and one of them is 1 here."""
+    imported: list[Any] = []
+    anew = minicc.InferenceSession._anew
+
+    def counted(session: minicc.InferenceSession, *args: Any) -> Any:
+        imported.append(args)
+        return anew(session, *args)
+
+    monkeypatch.setattr(minicc.InferenceSession, "_anew", counted)
+    source = onnx.parser.parse_model(_BROADCAST).SerializeToString()
+    session = minicc.InferenceSession(source, threads=1)
+    x, w = np.arange(80, dtype=np.float32).reshape(2, 40), np.arange(50, dtype=np.float32)
+    counts = []
+    for place in (7, 9, 11):
+        feed = {"x": x, "c": np.arange(40) % 3 == 0, "w": w, "d": np.arange(50) == place}
+        (got,) = session.run(None, feed)
+        assert np.array_equal(got, x[:, ::3] + place)
+        counts.append(len(imported))
+    assert counts[1] == counts[2]

@@ -102,6 +102,8 @@ class InferenceSession:
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[tuple[str, int], ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
+        # the graph for the last sizes of which data refused the program
+        self._refused: dict[tuple[tuple[str, int], ...], Module] = {}
         self._lock = lock()
         self._symbols = self._facts.symbols
         self._args = [
@@ -300,9 +302,12 @@ class InferenceSession:
                 if own is not compilation:
                     return self._run_of(own, shapes)(arrays)
                 limit = self.options.memory_limit
-                # of which more holds than of that for all sizes
-                known = self._imported_for if self._facts.sized else self._anew
-                module = known(binding) or self.module
+                name = tuple(binding.items())
+                module = self._refused.get(name)
+                if module is None:  # of which more holds than of that for all sizes
+                    known = self._imported_for if self._facts.sized else self._anew
+                    module = known(binding) or self.module
+                    self._refused = {name: module}
                 found = compiled.by_definition(module, arrays, limit, error)
                 return [owned(v) for v in found]
 
