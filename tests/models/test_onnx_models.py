@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, save
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, parser, save
 from onnx.reference import ReferenceEvaluator
 
 from minicc.api.session import InferenceSession
@@ -107,6 +107,36 @@ def test_functions_of_the_model_are_inlined(opset: int) -> None:
     model.opset_import.append(helper.make_opsetid("own", 1))
     (got,) = run(imported(model), [np.array([2, 3], "f")])
     np.testing.assert_array_equal(got, [4, 9])
+
+
+_DEFAULTS = """<ir_version: 9, opset_import: ["": 17, "own": 1]>
+g (float[n] x, bool c) => (float[n] y, float[n] z, float[n] w) {
+    y = own.scaled (x)
+    z = own.twice <by = 5.0> (x)
+    w = If (c) <
+        then_branch = yes () => (float[n] p) { p = own.scaled <by = 2.0> (x) },
+        else_branch = no () => (float[n] q) { q = own.scaled (x) }
+    >
+}
+<domain: "own", opset_import: ["": 17]> scaled <by: float = 3.0> (x) => (y) {
+    k = Constant <value_float: float = @by> ()
+    y = Mul (x, k)
+}
+<domain: "own", opset_import: ["": 17, "own": 1]> twice <by> (x) => (y) {
+    a = own.scaled <by: float = @by> (x)
+    b = own.scaled (x)
+    y = Add (a, b)
+}"""
+
+
+def test_attributes_that_a_call_leaves_out_are_those_of_the_function() -> None:
+    session = InferenceSession(parser.parse_model(_DEFAULTS).SerializeToString(), threads=1)
+    x = np.array([1.0, -2.0], np.float32)
+    for chosen, by in ((True, 2), (False, 3)):
+        y, z, w = session.run(None, {"x": x, "c": np.array(chosen)})
+        assert np.array_equal(y, 3 * x)
+        assert np.array_equal(z, 8 * x)
+        assert np.array_equal(w, by * x)
 
 
 def test_free_dimensions_are_symbols() -> None:

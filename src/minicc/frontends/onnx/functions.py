@@ -49,6 +49,10 @@ def inlined(model: Any) -> Any:
     """
     from onnx.inliner import inline_local_functions
 
+    # which the inliner leaves out
+    defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions}
+    for graph in (model.graph, *model.functions) if any(defaults.values()) else ():
+        _give_defaults(graph.node, defaults)
     versions = {o.domain: o.version for o in model.opset_import}
     unlike = False
     for function in model.functions:
@@ -59,6 +63,18 @@ def inlined(model: Any) -> Any:
                 own.version = wanted
             unlike |= own.version != wanted
     return inline_local_functions(model, unlike)
+
+
+def _give_defaults(nodes: Any, defaults: dict[tuple[str, str, str], Any]) -> None:
+    """Give calls of functions, also those in graphs, the attributes that they leave to these."""
+    for node in nodes:
+        given = {a.name for a in node.attribute}
+        for attribute in defaults.get((node.domain, node.op_type, node.overload), ()):
+            if attribute.name not in given:
+                node.attribute.append(attribute)
+        for attribute in node.attribute:
+            if attribute.type == _GRAPH:
+                _give_defaults(attribute.g.node, defaults)
 
 
 def _same(called: list[tuple[str, str]], domain: str, one: int, other: int) -> bool:
