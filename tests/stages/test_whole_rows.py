@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minicc.compile.compiled import compile_module
 from minicc.compile.compiler import lower
 from minicc.ir import graph
+from minicc.ir.affine import symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value
 from minicc.ir.interpret import run
@@ -23,6 +25,7 @@ from tests.stages.programs import Array, constant, every_stage, machine_code, mo
 from tests.stages.test_random_programs import close
 from tests.sweeps import examples
 
+BATCH = symbol("batch")
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _Sizes = tuple[int, int, int, int, int]  # heads, queries, keys, depth, depth of the values
 
@@ -168,3 +171,23 @@ def test_one_sum_of_each_row_after_a_product(target: str, rows: int, width: int)
 
     made = module(body, TensorType(F32, (rows, 16)), TensorType(F32, (1, width)))
     agree_in_one_group(made, target)
+
+
+@pytest.mark.parametrize("first", [0.0, 0.5])
+@pytest.mark.parametrize("target", _RUNNABLE)
+def test_a_product_of_a_state_that_one_number_fills(target: str, first: float) -> None:
+    """As the first round of a recurrent layer has it that was written out, over a free batch."""
+
+    def body(b: Builder, x: Value) -> list[Value]:
+        rng = np.random.default_rng(2)
+        w = constant(b, rng.standard_normal((6, 24)).astype(np.float32))
+        none = b.emit(graph.Broadcast, constant(b, np.float32(first)), shape=(BATCH, 6))
+        y = b.emit(graph.Add, x, b.emit(graph.Contract, none, w, equation="ij,jk->ik"))
+        h = b.emit(graph.Slice, y, starts=(0, 0), stops=(BATCH, 6), steps=(1, 1))
+        return [b.emit(graph.Add, x, b.emit(graph.Contract, h, w, equation="ij,jk->ik"))]
+
+    made = module(body, TensorType(F32, (BATCH, 24)))
+    compiled = compile_module(made, Options(target=target, threads=1), {})
+    for batch in (3, 1, 40):
+        x = np.random.default_rng(batch).standard_normal((batch, 24)).astype(np.float32)
+        close(compiled.executable.run([x]), run(made, [x]), f"of {batch}")

@@ -68,8 +68,8 @@ class Contraction(NamedTuple):
 
     def is_batch(self, name: str) -> bool:
         """Whether a dimension of free extent is the first axis: a batch, and often 1."""
-        first = self.op.input_maps[self.lhs][0]
-        return first == affine.symbol(name) and is_free(self.op.space[name].extent)
+        first = self.op.input_maps[self.lhs][:1]  # none of one number, as of a state that is filled
+        return first == (affine.symbol(name),) and is_free(self.op.space[name].extent)
 
 
 def contraction_of(op: Op) -> Contraction | None:
