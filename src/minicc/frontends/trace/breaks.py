@@ -157,7 +157,7 @@ class Path:
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
         if not action.is_effect:
-            return attempt(action, pool)
+            return attempt(action, pool, first=True)
         if self._left:
             self._left -= 1
         else:

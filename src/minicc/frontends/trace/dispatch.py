@@ -10,9 +10,7 @@ host raises passes.
 from __future__ import annotations
 
 import inspect
-import operator
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,6 +24,7 @@ from minicc.frontends.trace.layouts import laid
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.extents import extents_among
 from minicc.frontends.trace.loops.indices import as_extents
+from minicc.frontends.trace.names import real_function, shown, ufunc_of, with_named_out
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -78,6 +77,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if ufunc is not None and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
+    args, kwargs = with_named_out(name, args, kwargs)
     if recorder.numbers and recorder.numbers.moving:
         args, kwargs = _settled(name, args, kwargs)
     if recorder.rounds.sizes and ufunc is None and name not in _OF_NUMBERS:
@@ -110,7 +110,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         nested = isinstance(error, UserError) and error.code == RAISED
         if hosted or (isinstance(error, UserError) and not nested):
             raise
-        own = raised(_real(name), args, given, recorder.location())
+        own = raised(real_function(name), args, given, recorder.location())
         if own is not None:
             raise own from None
         reason = f"NumPy runs what is not traced: {error}"
@@ -168,9 +168,9 @@ def _settled(
 def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = (*args, *kwargs.values())
     if any(map(is_foreign, given)):
-        shown = Dispatch.view(recorder, name, _real(name), args, kwargs)
-        if shown is not None:
-            return shown
+        seen = Dispatch.view(recorder, name, real_function(name), args, kwargs)
+        if seen is not None:
+            return seen
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
             return _hosted(recorder, name, args, kwargs, reason)
@@ -186,13 +186,6 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
     if sizes:
         recorder.need(sizes[0].dim, f"np.{name}")
     return evaluate(name, args, kwargs, recorder)
-
-
-@lru_cache(512)
-def ufunc_of(name: str) -> np.ufunc | None:
-    """The ufunc of that name, if there is one."""
-    found = getattr(np, name, None)
-    return found if isinstance(found, np.ufunc) else None
 
 
 def _takes_complex(name: str, ufunc: np.ufunc | None) -> bool:
@@ -233,7 +226,7 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         ufunc = ufunc_of(name.partition(".")[0]) is not None
         picked = name == "__getitem__" and not _is_plain(args[1])
         typed = ufunc or (name.startswith("__") and not picked)
-        if not lay_out(_real(name), args, kwargs, result, typed):
+        if not lay_out(real_function(name), args, kwargs, result, typed):
             recorder.refuse("MC0241", "NumPy gives another type")
         return result
     except UnsupportedError as error:
@@ -255,7 +248,7 @@ def _require_takes(
     try:
         _signature(implementation).bind(recorder, *args, **named)
     except TypeError as error:
-        what = f"{_shown(name)} is not traced with these arguments: {error}"
+        what = f"{shown(name)} is not traced with these arguments: {error}"
         recorder.refuse("MC0241", what)
 
 
@@ -263,7 +256,7 @@ def _hosted(
     recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
 ) -> Any:
     """What NumPy computes."""
-    return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    return on_host(recorder, shown(name), real_function(name), args, kwargs, reason)
 
 
 def _is_plain(index: Any) -> bool:
@@ -302,38 +295,6 @@ def _holds_values(x: Any) -> bool:
     return isinstance(x, Value) or (type(x) in (list, tuple) and any(map(_holds_values, x)))
 
 
-# functions of other libraries, and what NumPy has that gives such types and such an order in memory
-_ALIKE = {"erf": "tanh", "expit": "tanh"}
-
-
-def _shown(name: str) -> str:
-    return name if name.startswith(("ndarray.", "__")) else f"np.{name}"
-
-
-def _real(name: str) -> Callable[..., Any]:
-    """NumPy's own function; a method's first argument may be a scalar."""
-    if name.startswith("__"):
-        return partial(_method, name)
-    if name.startswith("ndarray."):
-        return partial(_method, name.partition(".")[2])
-    function: Any = np
-    for part in _ALIKE.get(name, name).split("."):
-        function = getattr(function, part)
-    real: Callable[..., Any] = function
-    return real
-
-
-def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
-    if name == "__setitem__":
-        array[args[0]] = args[1]
-        return None
-    if name == "flat":
-        return array.reshape(-1)
-    if name in ("__eq__", "__ne__"):
-        return getattr(operator, name)(array, *args)
-    return getattr(array, name)(*args, **kwargs)
-
-
 def _known(implementation: Implementation) -> Any:
     return _signature(implementation).parameters
 
@@ -356,11 +317,11 @@ def evaluate(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recorder:
     owners: list[Array] = []
     plain = [_plain(a, owners) for a in args]
     named = {k: _plain(a, owners) for k, a in kwargs.items()}
-    result = outcome_of(name, _real(name), plain, named)
+    result = outcome_of(name, real_function(name), plain, named)
     parts = result if isinstance(result, (list, tuple)) else (result,)
     if any(_shares(p, a) for p in parts for a in owners):
         if name not in FUNCTIONS:
-            recorder.give_up(f"{_shown(name)} gives a view")
+            recorder.give_up(f"{shown(name)} gives a view")
         return record(recorder, name, args, kwargs)  # which makes views
     return _wrapped(recorder, result, owners)
 
@@ -476,7 +437,8 @@ def _into(recorder: Recorder, out: Any, result: Any, name: str = "") -> Any:
         raise TypeError("return arrays must be of ArrayType")
     if not isinstance(out, Tracer):
         recorder.refuse("MC0243", "out= is an array from outside of the function")
-    if name == "dot" and not (out.shadow().flags.c_contiguous and out.dtype == result.dtype):
+    rows = out.shadow().flags.c_contiguous
+    if name in ("dot", "linalg.multi_dot") and not (rows and out.dtype == result.dtype):
         raise ValueError("the array does not lie row by row, or is of another type")
     shape = np.shape(result) if not isinstance(result, Tracer) else result.shape
     dtype = result.dtype if isinstance(result, Tracer) else np.asarray(result).dtype

@@ -29,6 +29,7 @@ def on_host(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     reason: str,
+    foreign: bool = False,
 ) -> Any:
     """The outcome of a pure function that NumPy computes; UnsupportedError where nothing runs."""
     if recorder.path is None:
@@ -54,7 +55,7 @@ def on_host(
                 return Slot(place(content), kind) if isinstance(content, Value) else content
             return _real(recorder, name, leaf)
 
-        return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason)
+        return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason, foreign)
 
     try:
         return recorder.path.pause(recorder, make, boxes)
@@ -84,7 +85,7 @@ def library(
     kwargs: dict[str, Any],
 ) -> Any:
     """The outcome of a pure function of another library than NumPy."""
-    return on_host(recorder, name, function, args, kwargs, "it is of another library")
+    return on_host(recorder, name, function, args, kwargs, "it is of another library", True)
 
 
 Dispatch.library = library

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.frontends.trace.dispatch import IMPURE, call, impurity, is_symbolic, refuse_impure
+from minicc.frontends.trace.names import resolve
 from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -75,14 +76,6 @@ class Namespace:
 
     def __repr__(self) -> str:
         return f"<traced numpy{'.' if self._path else ''}{self._path}>"
-
-
-def resolve(path: str) -> Any:
-    """What NumPy calls by a dotted name."""
-    found: Any = np
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def replacement(recorder: Recorder, real: Any, path: str) -> Any:

@@ -62,6 +62,10 @@ class Action:
         """Do it."""
         raise NotImplementedError
 
+    def first(self, pool: Sequence[Array]) -> Outcome:
+        """Do it while the function is traced, and find out what no compiled function may do."""
+        return self.perform(pool)
+
     def identity(self) -> Any:
         """Equal for actions that do the same."""
         raise NotImplementedError
@@ -135,18 +139,28 @@ def value_key(value: Any) -> Any:
 
 
 class Host(Action):
-    """NumPy computes on the host; Python sees the shapes of what it gives."""
+    """NumPy computes on the host; Python sees the shapes of what it gives.
 
-    __slots__ = ("function", "name", "named", "plain", "reason", "template")
+    What is `foreign` is a function of another library, which may not take arrays that are locked.
+    """
+
+    __slots__ = ("foreign", "function", "name", "named", "plain", "reason", "template")
 
     def __init__(
-        self, name: str, function: Callable[..., Any], template: Any, named: Any, reason: str
+        self,
+        name: str,
+        function: Callable[..., Any],
+        template: Any,
+        named: Any,
+        reason: str,
+        foreign: bool = False,
     ) -> None:
         self.name = name
         self.function = function
         self.template = template
         self.named = named
         self.reason = reason
+        self.foreign = foreign
         # whether nothing is nested, nor given twice, as in most calls
         slots = [s.index for s in template if type(s) is Slot]
         others = [s for s in template if type(s) is not Slot]
@@ -154,17 +168,38 @@ class Host(Action):
         self.plain = not nested and not named and len({*slots}) == len(slots)
 
     def perform(self, pool: Sequence[Array]) -> Outcome:
-        given: list[Array] = []
         with np.errstate(all="ignore"):
             if self.plain:
                 args = [s.of(pool) if type(s) is Slot else s for s in self.template]
-                given += [a for a in args if isinstance(a, np.ndarray)]
-                result = self.function(*args)
-            else:
-                args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
-                found = (args, kwargs)
-                mapped(lambda x, at: given.append(x) if isinstance(x, np.ndarray) else x, found)
+                given = [a for a in args if isinstance(a, np.ndarray)]
+                return self._told(self.function(*args), given)
+            args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
+            given = _arrays((args, kwargs))
+            return self._told(self.function(*args, **kwargs), given)
+
+    def first(self, pool: Sequence[Array]) -> Outcome:
+        """The same; UnsupportedError where it writes to an array that it takes.
+
+        What is written would be a constant's, or an array's that others hold.
+        """
+        args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
+        if not self.foreign:
+            args, kwargs = mapped(_locked, args), mapped(_locked, kwargs)
+        given = _arrays((args, kwargs))
+        before = [a.tobytes() for a in given] if self.foreign else []
+        error = UnsupportedError("MC0243", f"{self.name} writes to an array that it takes")
+        try:
+            with np.errstate(all="ignore"):
                 result = self.function(*args, **kwargs)
+        except ValueError as raised:
+            if not self.foreign and "read-only" in str(raised):
+                raise error from None
+            raise
+        if before and before != [a.tobytes() for a in given]:
+            raise error
+        return self._told(result, given)
+
+    def _told(self, result: Any, given: Sequence[Array]) -> Outcome:
         arrays: list[Array] = []
         seen: list[Any] = []
         shows: list[bool] = []
@@ -206,13 +241,29 @@ class Host(Action):
         return f"{self.name} runs on the host: {self.reason}"
 
 
-def attempt(action: Action, pool: Sequence[Array]) -> Outcome:
+def _arrays(structure: Any) -> list[Array]:
+    """The arrays that a structure holds."""
+    found: list[Array] = []
+    mapped(lambda x, at: found.append(x) if isinstance(x, np.ndarray) else x, structure)
+    return found
+
+
+def _locked(x: Any, path: str) -> Any:
+    """An array that may be read alone."""
+    if not isinstance(x, np.ndarray):
+        return x
+    seen = x.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def attempt(action: Action, pool: Sequence[Array], first: bool = False) -> Outcome:
     """What an action gives; an exception is an outcome too, for the user may catch it.
 
     UnsupportedError where it gives what no trace can hold.
     """
     try:
-        return action.perform(pool)
+        return action.first(pool) if first else action.perform(pool)
     except UnsupportedError:
         raise
     except Exception as error:

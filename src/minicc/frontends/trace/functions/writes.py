@@ -185,10 +185,16 @@ def _at(ufunc: str, combine: str, inverse: str) -> None:
     WRITES[f"{ufunc}.at"] = at
 
 
-for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "power"):
-    _combiner = {"add": "add", "subtract": "add", "multiply": "mul", "maximum": "max"}
-    _at(_name, (_combiner | {"minimum": "min"}).get(_name, ""),
-        "negative" if _name == "subtract" else "")  # fmt: skip
+_COMBINER = {"add": "add", "subtract": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
+for _name in sorted({f.__name__ for f in vars(np).values() if isinstance(f, np.ufunc)}):
+    _at(_name, _COMBINER.get(_name, ""), "negative" if _name == "subtract" else "")
+
+
+@writes("ndarray.resize", "ndarray.setflags")
+def change_the_array_itself(recorder: Recorder, a: Any, *args: Any, **kwargs: Any) -> None:
+    """What changes how an array lies or who may write to it, and not its elements."""
+    what = "the shape or the flags of an array are set in place"
+    recorder.refuse("MC0241", what, "bind the result of reshape or copy instead")
 
 
 @writes("__setitem__")
