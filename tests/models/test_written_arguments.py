@@ -53,6 +53,16 @@ OUT: dict[str, tuple[str, Change]] = {
     "None": ("f8", lambda a, i, x: np.sum(x[x > 0], None, None, None)),
     "multi_dot": ("f8", lambda a, i, x: np.linalg.multi_dot([x[None], x[:, None]], out=a[:1])),
 }
+OUT |= {
+    "argmax of another type": ("f8", lambda a, i, x: np.argmax(np.outer(x, x), 0, a)),
+    "take of another type": ("c16", lambda a, i, x: np.take(x, [3, 2, 1, 0], out=a)),
+    "compress of another type": ("c8", lambda a, i, x: np.compress([True] * 4, x, out=a)),
+    "einsum of another type": (
+        "f4",
+        lambda a, i, x: np.einsum("ij,j->i", x[:, None] * x, x, out=a),
+    ),
+    "sum of another type": ("f4", lambda a, i, x: np.sum(np.outer(x, x), 0, out=a)),
+}
 IN_PLACE: dict[str, tuple[str, Change]] = {
     "median": ("f8", lambda a, i, x: np.median(a, overwrite_input=True)),
     "percentile": ("f8", lambda a, i, x: np.percentile(a, 30, overwrite_input=True)),

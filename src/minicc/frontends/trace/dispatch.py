@@ -103,6 +103,10 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
             result = _spread(recorder, result, out)
         if where is not True:
             result = _chosen(recorder, where, result, out)
+        if ufunc is None and getattr(out, "dtype", None) != getattr(result, "dtype", None):
+            own = raised(real_function(name), args, given, recorder.location())
+            if own is not None:  # each function has its own rule of what it casts
+                raise own
         return _into(recorder, out, result, name)
     except MISTAKES as error:
         # what is wrong with `out` comes first, and the host did not see it
