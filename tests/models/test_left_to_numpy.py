@@ -226,6 +226,41 @@ def test_what_comes_again_has_a_program() -> None:
     assert "calls that no program was for" in str(g.explain())
 
 
+class Scaled:
+    """An object with a method that is compiled for it alone."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = np.full(3, weight)
+
+    def times(self, x: Any) -> Any:
+        return x * self.weight
+
+    of = minicc.jit(times, threads=1)
+
+
+def test_methods_of_objects_that_live_briefly_are_not_traced_for_each() -> None:
+    x = np.arange(3.0)
+    before = Scaled.of.explain().traced
+    for k in range(60):
+        one = Scaled(k)
+        for _ in range(3):
+            np.testing.assert_array_equal(one.of(x), x * k)
+    assert Scaled.of.explain().traced - before < 20
+
+
+def test_objects_of_which_there_are_more_than_programs() -> None:
+    x = np.arange(3.0)
+    many = [Scaled(k) for k in range(150)]
+    for _ in range(6):
+        for k, one in enumerate(many):
+            np.testing.assert_array_equal(one.of(x), x * k)
+    before = Scaled.of.explain().traced
+    for _ in range(4):
+        for k, one in enumerate(many):
+            np.testing.assert_array_equal(one.of(x), x * k)
+    assert Scaled.of.explain().traced - before < 60
+
+
 def test_calls_that_become_others_are_traced_again() -> None:
     def f(x: Any) -> Any:
         steps = int(x[0])

@@ -5,6 +5,10 @@ is new in each call (a text of a result, a number of data that bounds a range), 
 text each time, none is ever run again, and each call would take a trace. So after some traces in a
 row that served no other call, a program is made for what comes a second time, as tiers of compilers
 do it that count calls; and now and then for what does not, in case calls have become others.
+
+A trace takes as long as hundreds of small calls. Where the programs that were made for what came
+again serve few calls, too, as methods of objects that live briefly, or of more objects than there
+are programs kept, what comes must come more often each time before it has one.
 """
 
 from __future__ import annotations
@@ -12,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 _FREE = 8  # traces that may have served no other call yet
+_WORTH = 64  # calls that programs serve that make up for a trace
+_RAREST = 256  # refusals of equal calls, at most, until one is traced
 _FIRST = 8  # calls that NumPy runs until the next trace
-_MOST = 4 * _FIRST  # and then there have been two such traces in vain
+_MOST = 4 * _FIRST  # calls in a row that no program was for, among them traces in vain
 _REMEMBERED = 1024  # needs of calls that NumPy ran
 
 
@@ -25,12 +31,16 @@ class Patience:
         self._unused = 0
         self._wait = _FIRST
         self._waited = 0
-        self._seen: dict[int, None] = {}
+        self._idle = 0  # calls in a row that no program was for
+        self._paid = 0  # calls served that made up for no trace yet
+        self._again = 1  # refusals of equal calls until one is traced
+        self._since = _WORTH  # calls served since one was
+        self._seen: dict[int, int] = {}  # refusals of equal calls
 
     @property
     def is_gone(self) -> bool:
         """Whether traces have been in vain for so long that the paths of a call may be let go."""
-        return self._wait >= _MOST
+        return self._idle >= _MOST
 
     def renew(self) -> None:
         """Have the next calls traced again."""
@@ -41,15 +51,21 @@ class Patience:
 
         `need` is what a program would be for; None where that can't be told.
         """
-        if served:
-            self._unused = max(0, self._unused - served)
+        self._since += served
+        self._idle = 0 if served else self._idle + 1
+        made_up, self._paid = divmod(self._paid + served, _WORTH)
+        if made_up:
+            self._unused = max(0, self._unused - made_up)
             self._wait, self._waited = _FIRST, 0
         if self._unused < _FREE:
             self._unused += 1
             return True
         key = hash(need)
-        if need is not None and key in self._seen:
-            del self._seen[key]
+        times = self._seen.pop(key, 0)
+        if times >= self._again:
+            rare = self._since < _WORTH
+            self._again = min(2 * self._again, _RAREST) if rare else max(self._again // 2, 1)
+            self._since = 0
             return True
         self._waited += 1
         if self._waited == self._wait:
@@ -57,7 +73,7 @@ class Patience:
             return True
         self.refused += 1
         if need is not None:
-            self._seen[key] = None
+            self._seen[key] = times + 1
             if len(self._seen) > _REMEMBERED:
                 del self._seen[next(iter(self._seen))]
         return False
