@@ -95,6 +95,32 @@ def test_what_is_not_traced() -> None:
     left(g, "the shape of an array that others show is set in place", np.array([-1.0, 2.0]))
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_other_arrays_that_show_the_memory_of_one() -> None:
+    def masked(x: Any) -> Any:
+        y = np.ma.masked_array(x, x < 0)
+        y[1] = 5
+        z = y.filled(0)
+        x[0] = 7
+        return z
+
+    left(masked, "an array of the class MaskedArray is not traced", np.array([1.0, 2.0]))
+
+    def matrix(x: Any) -> Any:
+        y = np.matrix(x, copy=False)
+        y[0, 1] = 5
+        return np.asarray(y * y)
+
+    left(matrix, "an array of the class matrix is not traced", np.ones((2, 2)))
+
+    def asked(x: Any) -> Any:
+        y = x.__array__()
+        y[0] = 5
+        return x * 2
+
+    left(asked, "fails", np.ones(2))
+
+
 def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: Any) -> Any:
         print("begun")

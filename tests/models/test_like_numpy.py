@@ -121,6 +121,12 @@ def _lists_of_rounds(x: Any) -> Any:
     return made
 
 
+def _types(x: Any) -> Any:
+    values = (1.0, 1, True, x, x[0, 0], float(x[0, 1]), len(x), np.ones(1)[0], np.ones(2).sum())
+    kinds = (float, int, bool, np.ndarray, np.float64)
+    return [[type(v) is k for k in kinds] for v in values], type(np.int8(x[0, 0])) is np.int8
+
+
 CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("one object", _flat, (R,)), ("out", _out, (R,)), ("real", _real, (R.astype("u4"),)),
     ("message", _caught, (R[0],)), ("rounds", _few_rounds, (R,)),
@@ -179,6 +185,10 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (range(1, 5, 2), np.dtype("f4"), R)),
     ("mean of a mask of numbers", lambda x, y: np.mean(x, where=y), (R + 1j, R)),
     ("what scalars lack", _lacking, (R,)),
+    ("types by identity", _types, (R,)),
+    ("without axes", lambda x: (x.astype(int), x.astype("f4"), x.astype(bool), x[()].astype(int)),
+     (np.array(1.5),)),
+    ("without axes, of integers", lambda x: (x.astype(float), x.astype("u1")), (np.array(300),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -164,7 +164,8 @@ def _small(x: Any, sizes: dict[int, int]) -> Any:
     if not x.shadow().transpose(order).flags.c_contiguous and x.ndim:
         made = np.repeat(made, 2, -1)[..., ::2]  # which no array without gaps tells
     made = made.transpose(np.argsort(order))
-    made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
+    turned: list[Any] = [slice(None, None, -1 if s < 0 else 1) for s in steps]
+    made = made[(*turned, ...)]  # which is an array without axes, too
     made = made if dense == extents else np.broadcast_to(made, extents)
     return made[()] if x.scalar else made
 

@@ -29,12 +29,19 @@ LOOKING = frozenset(module for module, _ in _LOOKING)
 
 
 class TypeOf(PythonType):
-    """`type`: of what stands for something it gives the type of that."""
+    """`type`: of what stands for something it gives the type of that.
 
-    def __init__(self, recorder: Recorder, stand_in: Callable[[type], Any]) -> None:
+    It gives what the names of types give, `numbers` says so for Python's: they may be compared by
+    identity.
+    """
+
+    def __init__(
+        self, recorder: Recorder, stand_in: Callable[[type], Any], numbers: dict[type, Any]
+    ) -> None:
         super().__init__(type)
         self._recorder = recorder
         self._stand_in = stand_in  # what stands for a class of the user's
+        self._numbers = numbers
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
@@ -42,16 +49,18 @@ class TypeOf(PythonType):
         (x,) = args
         if issubclass(type(x), Number):
             require_one_type(x)
-            return x.kind
+            return self._numbers.get(x.kind, x.kind)
         if issubclass(type(x), Tracer):
             real = x.dtype.type if x.scalar else np.ndarray
             return replacement(self._recorder, real, real.__name__)
         if type(x) is Extent:
-            return int
+            return self._numbers.get(int, int)
         if isinstance(x, PythonType):
             return self
+        if issubclass(type(x), np.generic):  # which is known
+            return replacement(self._recorder, type(x), type(x).__name__)
         real = original_class(x)
-        return type(x) if real is None else self._stand_in(real)
+        return self._numbers.get(type(x), type(x)) if real is None else self._stand_in(real)
 
 
 class SubclassOf:

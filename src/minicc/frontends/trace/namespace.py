@@ -106,6 +106,8 @@ def _class_replacement(recorder: Recorder, real: type, path: str) -> Any:
         return partial(_iterated, recorder)
     if real is np.ndarray:
         return ArrayType(recorder)
+    if issubclass(real, np.ndarray):
+        return OtherArrayType(recorder, real)
     return ScalarType(recorder, real) if real in _CONCRETE else real
 
 
@@ -149,6 +151,18 @@ class ArrayType(PythonType):
 
     def __instancecheck__(self, x: Any) -> bool:
         return isinstance(x, np.ndarray) or (issubclass(type(x), Tracer) and not x.scalar)
+
+
+class OtherArrayType(PythonType):
+    """A class of NumPy's over `np.ndarray`, as `np.matrix`: its arrays may show others' memory."""
+
+    def __init__(self, recorder: Recorder, real: type) -> None:
+        super().__init__(real)
+        self._recorder = recorder
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        what = f"an array of the class {self.real.__name__} is not traced"
+        self._recorder.refuse("MC0245", what, "use np.asarray")
 
 
 class ScalarType(PythonType):

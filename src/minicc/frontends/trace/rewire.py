@@ -310,7 +310,8 @@ class Rewirer:
         own = (f.__code__ for f in functions if f.__globals__ is original)
         compared = {name for code in own for part in codes_within(code) for name in _compared(part)}
         found: dict[str, Any] = {"float": FLOAT, "int": INT, "pow": power}
-        found["type"] = TypeOf(self.recorder, lambda cls: self.value(cls, cls.__name__))
+        numbers = {x.real: x for name, x in found.items() if name != "pow" and name not in compared}
+        found["type"] = TypeOf(self.recorder, lambda cls: self.value(cls, cls.__name__), numbers)
         found["issubclass"] = SubclassOf()
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
         if self.recorder.rounds.sizes:

@@ -435,7 +435,9 @@ class Tracer(Operators):
         return str(self.read("text", "a text") if self.symbolic else self._solid())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.constant("a function that is not traced"), dtype)
+        array = np.array(self.constant("a function that is not traced"), dtype)
+        array.flags.writeable = False  # what is written to a copy would not reach this one
+        return array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") == (None,):
