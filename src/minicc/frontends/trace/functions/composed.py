@@ -282,6 +282,10 @@ def block(recorder: Recorder, arrays: Any) -> Any:
     return join(arrays, levels)
 
 
+_LONG = 384  # weights whose ends are short in any case
+_LONGER = 16  # how much longer a vector is than its weights where the ends take little time
+
+
 @traces("convolve")
 def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     """The sums of products of a vector with another, reversed, at each shift."""
@@ -295,6 +299,8 @@ def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     if mode not in ("valid", "same", "full"):
         raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     x, w = (u.astype(np.result_type(x.dtype, w.dtype)) for u in (x, w[::-1]))
+    if mode != "valid" and m > _LONG and n < _LONGER * m:
+        recorder.refuse("MC0241", "the ends of a long convolution take longer than NumPy's own")
     inner = _frames(recorder, x, 0, m) @ w
     if mode == "valid" or m == 1:
         return inner
