@@ -365,3 +365,18 @@ def test_the_least_int_in_a_loop() -> None:
 
     x = np.array([-(2**63), *[0] * 20])
     np.testing.assert_array_equal(minicc.jit(f)(x), f(x))
+
+
+def test_lists_of_elements_that_are_read() -> None:
+    def f(x: Any) -> Any:
+        rows = x[::-1].tolist()
+        return rows, {"first": rows[0], "all": [rows, (x.shape[0], None)]}, x * len(rows)
+
+    compiled = minicc.jit(f, threads=1)
+    for x in (np.arange(6.0).reshape(2, 3), np.full((2, 3), -0.0), np.zeros((2, 3)), np.eye(2, 3)):
+        for _ in range(2):
+            want, got = f(x), compiled(x)
+            assert repr(got) == repr(want)
+            assert got[0] is got[1]["all"][0]
+            got[0].append(0)  # a list of its own at each call
+    assert compiled.explain().traced == 4

@@ -217,6 +217,30 @@ def test_many_values_are_one_program() -> None:
     assert "argument t is a float" in shown.guards
 
 
+def test_seeds_of_unsigned_types() -> None:
+    def f(seed: int, n: int) -> Any:
+        state = np.uint64(seed)
+        made = np.empty(n, np.uint64)
+        for k in range(n):
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            made[k] = state
+        return made, np.uint8(seed % 256), state
+
+    compiled = minicc.jit(f, threads=1)
+    for seed in (1, 88172645463325252, 7, 255, 2**62, 2**63 + 5, 2**64 - 1, 12):
+        for want, got in zip(f(seed, 20), compiled(seed, 20), strict=True):
+            assert type(got) is type(want)
+            np.testing.assert_array_equal(got, want)
+    few = compiled.explain().traced
+    for seed in range(1000, 1040):
+        np.testing.assert_array_equal(compiled(seed, 20)[0], f(seed, 20)[0])
+    assert compiled.explain().traced == few
+    for wrong in (-1, 2**64):
+        with pytest.raises(OverflowError):
+            compiled(wrong, 20)
+
+
 def test_programs_have_a_bound_and_many_traces_are_told(caplog: pytest.LogCaptureFixture) -> None:
     def f(x: Array, n: int) -> Any:
         return x[:n]

@@ -20,9 +20,10 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import IMPURE, call, impurity, is_symbolic, refuse_impure
 from minicc.frontends.trace.names import resolve
-from minicc.frontends.trace.numbers import PythonType
+from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.types import I64
 from minicc.later import classes_of
 
 
@@ -174,9 +175,19 @@ class ScalarType(PythonType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and is_symbolic(args[0]):
+            if has_term(args[0]) and self._takes(args[0]):
+                return call(self._recorder, "ndarray.astype", (args[0].box, self.real), {})[()]
             made = call(self._recorder, "asarray", (args[0], self.real), {})
             return made if made.ndim else made[()]
         return self.real(*args, **kwargs)
+
+    def _takes(self, number: Number) -> bool:
+        """Whether a number is an input of an unsigned type, which holds it, as a seed is.
+
+        What is of a signed type may be a size, or a place, and is a constant.
+        """
+        unsigned = number.kind is int and np.dtype(self.real).kind == "u"
+        return unsigned and number.fits(self._recorder.dtype(self.real)) and number.fits(I64)
 
 
 class Joiner:

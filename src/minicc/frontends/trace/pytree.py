@@ -114,6 +114,29 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
     return f(value, path)
 
 
+def mapped_once(
+    f: Callable[[Any, str], Any], value: Any, path: str, made: dict[int, Any] | None = None
+) -> Any:
+    """The same, where a list or dict that stands twice is one object, as it was."""
+    made = {} if made is None else made
+    if id(value) in made:
+        return made[id(value)]
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        at = [f".{n}" for n in names] if names else [f"[{k}]" for k in range(len(value))]
+        parts = [mapped_once(f, v, path + k, made) for k, v in zip(at, value, strict=True)]
+        return type(value)(*parts) if names else type(value)(parts)
+    if isinstance(value, list):
+        pairs = enumerate(value)
+        new: Any = type(value)([mapped_once(f, v, f"{path}[{k}]", made) for k, v in pairs])
+    elif type(value) is dict:
+        new = {k: mapped_once(f, v, f"{path}[{k!r}]", made) for k, v in value.items()}
+    else:
+        return f(value, path)
+    made[id(value)] = new
+    return new
+
+
 def leaves(value: Any) -> list[Any]:
     """The leaves of a structure, in order."""
     if type(value) is dict:
@@ -150,20 +173,34 @@ class Slot:
         return self.kind.of((args if self.kind.of_argument else leaves)[self.index])
 
 
+_STILL = (int, float, str, bool, type(None))  # what is no array, and holds none
+
+
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
-    """The structure with its slots filled; a slot that stands twice is one object."""
+    """The structure with its slots filled; a slot, list or dict that stands twice is one object."""
     if type(structure) is Slot:
         return structure.of(leaves, args)  # as most are
     made: dict[int, Any] = {}
 
-    def fill(leaf: Any, path: str) -> Any:
-        if not hasattr(leaf, "of"):
-            return leaf
-        if id(leaf) not in made:
-            made[id(leaf)] = leaf.of(leaves, args)
-        return made[id(leaf)]
+    def filled(x: Any) -> Any:
+        # without the paths of `mapped`, for results may be long lists of numbers
+        if isinstance(x, tuple):
+            parts = [e if type(e) in _STILL else filled(e) for e in x]
+            return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+        if id(x) in made:
+            return made[id(x)]
+        if isinstance(x, list):
+            new: Any = type(x)([e if type(e) in _STILL else filled(e) for e in x])
+        elif type(x) is dict:
+            new = {k: e if type(e) in _STILL else filled(e) for k, e in x.items()}
+        elif hasattr(x, "of"):
+            new = x.of(leaves, args)
+        else:
+            return x
+        made[id(x)] = new
+        return new
 
-    return mapped(fill, structure)
+    return filled(structure)
 
 
 def _scalar(array: Any) -> Any:

@@ -22,7 +22,7 @@ from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import Row
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import VALUES, Slot, mapped, rebuild
+from minicc.frontends.trace.pytree import VALUES, Slot, mapped, mapped_once, rebuild
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
@@ -93,21 +93,31 @@ class Picked:
 
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
     """The arrays of a result, their names, and the structure with slots in their places."""
-    outcome = _with_plain_keys(outcome)
+    outcome = _with_plain_keys(outcome, {})
     taking = _Taking(recorder, outcome)
-    structure = mapped(taking.take, outcome, "result")
+    structure = mapped_once(taking.take, outcome, "result")
     if not taking.values and recorder.path is None:
         raise UserError("MC0182", f"{recorder.name} returns no array")
     return taking.values, taking.names, structure
 
 
-def _with_plain_keys(outcome: Any) -> Any:
-    """A result whose dicts have Python's numbers and NumPy's scalars as keys, which were read."""
+def _with_plain_keys(outcome: Any, made: dict[int, Any]) -> Any:
+    """A result whose dicts have Python's numbers and NumPy's scalars as keys, which were read.
+
+    A list or dict that stands twice is one object in it.
+    """
+    if type(outcome) is tuple:
+        return tuple([_with_plain_keys(v, made) for v in outcome])
+    if id(outcome) in made:
+        return made[id(outcome)]
     if type(outcome) is dict:
-        return {_plain(k): _with_plain_keys(v) for k, v in outcome.items()}
-    if type(outcome) in (list, tuple):
-        return type(outcome)(map(_with_plain_keys, outcome))
-    return outcome
+        new: Any = {_plain(k): _with_plain_keys(v, made) for k, v in outcome.items()}
+    elif type(outcome) is list:
+        new = [_with_plain_keys(v, made) for v in outcome]
+    else:
+        return outcome
+    made[id(outcome)] = new
+    return new
 
 
 def _plain(key: Any) -> Any:
