@@ -166,17 +166,22 @@ class Host(Action):
         self.reason = reason
         self.foreign = foreign
         # whether nothing is nested, nor given twice, as in most calls
-        slots = [s.index for s in template if type(s) is Slot]
-        others = [s for s in template if type(s) is not Slot]
-        nested = any(hasattr(s, "__len__") or hasattr(s, "of") for s in others)
-        self.plain = not nested and not named and len({*slots}) == len(slots)
+        given = [*template, *named.values()]
+        slots = [s.index for s in given if type(s) is Slot]
+        others = [s for s in given if type(s) is not Slot]
+        nested = any(isinstance(s, (tuple, list, dict)) or hasattr(s, "of") for s in others)
+        self.plain = not nested and len({*slots}) == len(slots)
 
     def perform(self, pool: Sequence[Array]) -> Outcome:
         with np.errstate(all="ignore"):
             if self.plain:
                 args = [s.of(pool) if type(s) is Slot else s for s in self.template]
                 given = [a for a in args if isinstance(a, np.ndarray)]
-                return self._told(self.function(*args), given)
+                if not self.named:
+                    return self._told(self.function(*args), given)
+                named = {k: s.of(pool) if type(s) is Slot else s for k, s in self.named.items()}
+                given += [a for a in named.values() if isinstance(a, np.ndarray)]
+                return self._told(self.function(*args, **named), given)
             args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
             given = _arrays((args, kwargs))
             return self._told(self.function(*args, **kwargs), given)
