@@ -298,7 +298,8 @@ def cov(
         rows = np_.concatenate([rows, _variables(recorder, y, rowvar)], axis=0)
     free = (0 if bias else 1) if ddof is None else ddof
     apart = rows - np_.mean(rows, axis=1, keepdims=True)
-    out = np_.matmul(apart, apart.T) / max(rows.shape[1] - free, 0)
+    other = apart.conj() if apart.dtype.kind == "c" else apart
+    out = np_.matmul(apart, other.T) / max(rows.shape[1] - free, 0)
     return np_.squeeze(out)
 
 
