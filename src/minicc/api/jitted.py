@@ -61,7 +61,7 @@ else:
 
 _NO_VALUE = "MC0181"  # an argument is neither an array nor a value
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
-_OVERLAP = "MC0248"  # an argument is written to that shares memory with another
+_OVERLAP = "MC0248"  # an argument is written to that is read-only, or shares another's memory
 _UNLIKE = "MC0142"  # a program is not for the sizes of its inputs
 _CODES = 512  # segments whose code is shared among equal ones
 # what is not traced, but NumPy does

@@ -49,6 +49,8 @@ _ARRAYS = ("where", "array", "full", "full_like", "zeros_like", "ones_like", "te
 _KEEPS = ("transpose", "ndarray.transpose", "squeeze", "swapaxes")  # scalars as what they are
 # These take an index for the number that it is, not for a number of elements.
 _OF_NUMBERS = ("where", "clip", "full_like", "array", "asarray", "__getitem__", "__setitem__")
+_OF_MEMORY = ("shares_memory", "may_share_memory")  # which ask nothing of elements
+_NUMBERS = "?bhilqBHILQefdFD"  # characters of types that a graph has; a long double is none
 _TRIES = 4  # runs of an implementation that reads values
 _CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
@@ -171,7 +173,7 @@ def _settled(
 
 def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = (*args, *kwargs.values())
-    if any(map(is_foreign, given)):
+    if any(map(is_foreign, given)) and name not in _OF_MEMORY:
         seen = Dispatch.view(recorder, name, real_function(name), args, kwargs)
         if seen is not None:
             return seen
@@ -365,7 +367,7 @@ def is_symbolic(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
-        return x.dtype.kind not in "biufc" and from_numpy(x.dtype) is None
+        return x.dtype.char not in _NUMBERS and from_numpy(x.dtype) is None
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 

@@ -206,6 +206,8 @@ class Host(Action):
             raise
         if before and before != [a.tobytes() for a in given]:
             raise error
+        if not all(a.size or a.flags.writeable for a in _arrays(result)):
+            return self.perform(pool)  # a view of nothing is locked as what it is a view of
         return self._told(result, given)
 
     def _told(self, result: Any, given: Sequence[Array]) -> Outcome:
@@ -341,8 +343,9 @@ def write_back(
             if any(np.may_share_memory(args[target], a) for a in arrays):
                 text = f"an argument is written to, and {what} shares its memory"
                 raise UnsupportedError("MC0248", text, hint="pass a .copy()", where=where)
-        if not args[target].flags.writeable:
-            raise ValueError("assignment destination is read-only")
+        if not args[target].flags.writeable:  # which NumPy says at the place, in words of its own
+            text = "an argument is written to that is read-only"
+            raise UnsupportedError("MC0248", text, hint="pass a .copy()", where=where)
     fresh = [(args[target], pool[k].copy() if _is_one(pool[k], args) else pool[k])
              for target, k in writes if pool[k] is not args[target]]  # fmt: skip
     for array, new in fresh:

@@ -91,6 +91,9 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         what = "matrix, whose * is another" if isinstance(value, np.matrix) else "masked array"
         hint = "pass numpy.asarray(x)" if isinstance(value, np.matrix) else "pass x.filled(value)"
         raise UserError("MC0181", f"{path} is a {what}", hint=hint)
+    if isinstance(value, np.ndarray) and not _is_numpys(kind):
+        what = f"an array of the class {kind.__name__}, which may compute otherwise"
+        raise UserError("MC0181", f"{path} is {what}", hint="pass numpy.asarray(x)")
     if isinstance(value, np.ndarray):
         return flatten(value.view(np.ndarray), leaves, numbers, path)
     if isinstance(value, (*_STATIC, *_CALLABLE)) or is_stood_in(value):
@@ -100,6 +103,11 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         f"{path} is a {kind.__module__}.{kind.__name__}, which is neither an array nor a value",
         hint="pass arrays, Python numbers, texts, functions, or tuples, lists and dicts of these",
     )
+
+
+def _is_numpys(kind: type) -> bool:
+    """Whether a class of arrays is NumPy's own."""
+    return kind.__module__.partition(".")[0] == "numpy"
 
 
 def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
