@@ -287,6 +287,21 @@ def test_objects_of_which_there_are_more_than_programs() -> None:
     assert Scaled.of.explain().traced - before < 60
 
 
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_a_list_of_numbers_that_grows_where_a_trace_fails() -> None:
+    def f(x: Any, held: list[float]) -> Any:
+        if x[0] > 1:
+            return x.__array__().fill(3), x
+        held.append(0.5)
+        return x.__array__().fill(2), x
+
+    g = minicc.jit(f, threads=1)
+    for k in (0.0, 2.0, 0.5, 3.0):
+        mine, theirs = (np.array([k, 1.0]), [k]), (np.array([k, 1.0]), [k])
+        np.testing.assert_array_equal(g(*mine)[1], f(*theirs)[1])
+        assert mine[1] == theirs[1]
+
+
 def test_calls_that_become_others_are_traced_again() -> None:
     def f(x: Any) -> Any:
         steps = int(x[0])

@@ -244,9 +244,10 @@ class Jitted:
 
         Where the trace raised, NumPy raises, and has written till then.
         """
+        names = self._parameters.paths(call.values)  # of which the function may add to some
         result = self._parameters.call(self.__wrapped__, call.values)
         found = self._left_to_numpy(call, UnsupportedError("MC0241", why, where=where))
-        self._known.keep(call, found, self._parameters.paths(call.values))
+        self._known.keep(call, found, names)
         return result
 
     def _traced(
