@@ -105,6 +105,17 @@ def twice(x: Any) -> Any:
 
 
 @CAPTURED.append
+def flat(x: Any) -> Any:
+    out, floats = [], [0.5]
+    for i in range(20):
+        out.append(x[i])
+        for j in range(15):
+            out.append(x[i] * x[j])
+            floats.append(float(x[i]) - j)
+    return np.array(out), floats, np.array(floats)
+
+
+@CAPTURED.append
 def changed_after(x: Any) -> Any:
     out = []
     for i in range(30):

@@ -57,6 +57,18 @@ def versions_of(elements: Iterable[Any], array: Tracer) -> list[int]:
     return [root.version for root in roots if root is not array.root]
 
 
+class _Run(NamedTuple):
+    """All rows of an array that a loop within has stacked: what it has appended in a round."""
+
+    array: Tracer
+    counted: Number | None  # one of the Python numbers that they are, if they are some
+
+    def row(self, array: Tracer, number: int) -> Any:
+        """What stands for a row of an array."""
+        row = Row(array, number, array.ndim == 1)
+        return Number(row, self.counted.kind, self.counted.counts) if self.counted else row
+
+
 class Appends:
     """What rounds append to which lists; `rows` are the values that the loop stacks of it."""
 
@@ -79,14 +91,14 @@ class Appends:
             if known and type(names.get(n)) is list and reach.spare(names[n])
         }
         self.lengths = {n: len(x) for n, x in self.lists.items()}
-        self.added: dict[str, list[Any]] = {}
+        self.added: dict[str, list[Any]] = {}  # an element, or a run of some
         self.rows: list[Value] = []
         self._starts: dict[int, Any] = {}  # what stands for it in the body, with what it was before
         self._leaves: list[Any] = []
 
     def take(self, chooses: bool) -> None:
         """Take out what a recording has added, which depends on no condition."""
-        self.added = {n: x[self.lengths[n] :] for n, x in self.lists.items()}
+        self.added = {n: _in_runs(x[self.lengths[n] :]) for n, x in self.lists.items()}
         for n, x in self.lists.items():
             del x[self.lengths[n] :]
             if self.added[n] and chooses:
@@ -118,6 +130,8 @@ class Appends:
 
     def _parts(self, item: Any) -> list[Any]:
         """The leaves of an element; a list that a loop has filled is one."""
+        if isinstance(item, _Run):
+            return [item.array]
         known = self.recorder.lists.get(id(item))
         return [known.array] if known is not None and known.holds() else leaves(item)
 
@@ -130,35 +144,64 @@ class Appends:
 
     def give(self, stacked: Sequence[Value], number: str, results: Mapping[Value, Value]) -> None:
         """Fill the lists with the rows of all rounds."""
-        arrays = [Tracer(self.recorder, v) for v in stacked]
-        left = iter(arrays)
+        left = iter([Tracer(self.recorder, v) for v in stacked])
         given = iter([next(left) if _is_row(leaf) else None for leaf in self._leaves])
         alive = {id(v) for v in results.values()}
         for name, items in self.added.items():
-            columns: list[list[Any]] = []
-            whole: Tracer | None = None
+            columns, blocks = [], []
             for item in items:
-                known = self.recorder.lists.get(id(item))
-                if known is not None and known.holds():
-                    whole = next(given)
-                    assert whole is not None
-                    columns.append([self._filled(whole[k]) for k in range(self.count)])
-                    continue
-                parts = [self._column(leaf, next(given), number, alive) for leaf in leaves(item)]
-                own = [c for _, c in parts]
-                rounds = [iter([column[k] for column in own]) for k in range(self.count)]
-                columns.append([_filled_in(item, r) for r in rounds])
-                whole = self._together(item, [array for array, _ in parts])
-            made = [column[k] for k in range(self.count) for column in columns]
-            if whole is not None and len(items) == 1:
-                whole = self._after(self.lists[name], whole)
-            self.lists[name] += made
-            if whole is not None and len(items) == 1:
-                self._note(self.lists[name], whole)
+                arrays = [next(given) for _ in self._parts(item)]
+                column, block = self._column(item, arrays, number, alive)
+                columns.append(column)
+                blocks.append(block)
+            filled = self.lists[name]
+            whole = self._after(filled, self._joined(blocks))
+            filled += [x for k in range(self.count) for column in columns for x in column[k]]
+            if whole is not None:
+                self._note(filled, whole)
 
-    def _after(self, first: list[Any], array: Tracer) -> Tracer | None:
+    def _column(
+        self, item: Any, arrays: Sequence[Tracer | None], number: str, alive: set[int]
+    ) -> tuple[list[list[Any]], Tracer | None]:
+        """What an element becomes in each round, and these as an array, a round a row of it."""
+        rounds, known = range(self.count), self.recorder.lists.get(id(item))
+        (first, *_) = arrays if arrays else (None,)
+        if isinstance(item, _Run):
+            assert first is not None
+            n, flat = first.shape[1], self._flat(first)
+            made = [[item.row(flat, k * n + j) for j in range(n)] for k in rounds]
+            return made, first
+        if known is not None and known.holds():
+            assert first is not None
+            return [[self._filled(first[k])] for k in rounds], self._wide(first)
+        pairs = zip(leaves(item), arrays, strict=True)
+        parts = [self._of_leaf(leaf, array, number, alive) for leaf, array in pairs]
+        whole = self._together(item, arrays)
+        filled = [[_filled_in(item, iter([part[k] for part in parts]))] for k in rounds]
+        return filled, None if whole is None else self._wide(whole)
+
+    def _wide(self, array: Tracer) -> Tracer:
+        n, *shape = array.shape
+        wide: Tracer = Dispatch.call(self.recorder, "reshape", (array, (n, 1, *shape)), {})
+        return wide
+
+    def _flat(self, array: Tracer) -> Tracer:
+        n, m, *shape = array.shape
+        flat: Tracer = Dispatch.call(self.recorder, "reshape", (array, (n * m, *shape)), {})
+        return Tracer(self.recorder, flat.content)
+
+    def _joined(self, blocks: Sequence[Tracer | None]) -> Tracer | None:
+        """The elements of all rounds as an array, if they are alike."""
+        known = [b for b in blocks if b is not None]
+        if len(known) < len(blocks) or len({(b.dtype, b.shape[2:]) for b in known}) != 1:
+            return None
+        if len(known) > 1:
+            known = [Dispatch.call(self.recorder, "concatenate", (known, 1), {})]
+        return self._flat(known[0])
+
+    def _after(self, first: list[Any], array: Tracer | None) -> Tracer | None:
         """The array with elements before it that the list has had, if they are alike."""
-        if not first:
+        if not first or array is None:
             return array
         if any(isinstance(x, (list, tuple)) or np.shape(x) != array.shape[1:] for x in first):
             return None
@@ -189,25 +232,53 @@ class Appends:
         made: Tracer = Dispatch.call(self.recorder, "stack", (known, 1), {})
         return made
 
-    def _column(
-        self, leaf: Any, array: Tracer | None, number: str, alive: set[int]
-    ) -> tuple[Tracer | None, list[Any]]:
-        """What stands for a leaf in all rounds."""
+    def _of_leaf(self, leaf: Any, array: Tracer | None, number: str, alive: set[int]) -> list[Any]:
+        """What stands for a leaf in each round."""
         rounds = range(self.count)
         if type(leaf) is Index:
-            return None, [leaf.at(number, k) for k in rounds]
+            return [leaf.at(number, k) for k in rounds]
         if array is None:
-            return None, [leaf] * self.count
+            return [leaf] * self.count
         counted = isinstance(leaf, Number)
         rows: list[Any] = [Row(array, k, counted or leaf.scalar) for k in rounds]
         if counted:
-            return array, [Number(row, leaf.kind, leaf.counts) for row in rows]
+            return [Number(row, leaf.kind, leaf.counts) for row in rows]
         if not leaf.scalar:
             if id(leaf) in self._starts:
                 rows[0] = self._starts[id(leaf)]
             elif id(leaf.held()) in alive:
                 rows[-1] = leaf
-        return array, rows
+        return rows
+
+
+def _in_runs(items: Sequence[Any]) -> list[Any]:
+    """Elements, and runs of them that are all rows of an array one after the other."""
+    found: list[Any] = []
+    rows = [_row_of(x) for x in items]
+    k = 0
+    while k < len(items):
+        row = rows[k]
+        count = len(row.array) if row is not None and row.number == 0 else 0
+        run = rows[k : k + count]
+        same = len(run) == count and all(
+            r is not None and row is not None and r.array is row.array and r.number == j
+            for j, r in enumerate(run)
+        )
+        if count > 1 and same and row is not None:
+            found.append(_Run(row.array, None if isinstance(items[k], Tracer) else items[k]))
+            k += count
+        else:
+            found.append(items[k])
+            k += 1
+    return found
+
+
+def _row_of(x: Any) -> Row | None:
+    """The row of what a loop has stacked that an element is, and nobody has looked at."""
+    counted = not isinstance(x, Tracer) and type(x) is Number and x.term is None
+    found = x.box if counted else x
+    known = isinstance(found, Row) and found.pending and found.is_still
+    return found if known and found.scalar == (found.array.ndim == 1) else None
 
 
 def _filled_in(item: Any, leaves: Iterator[Any]) -> Any:
