@@ -206,6 +206,37 @@ LISTED += [
 ]
 
 
+SUMMED: list[Function] = [
+    lambda x: sum(np.sqrt(np.abs(v)) for v in x),
+    lambda x: sum((a - b) ** 2 for a, b in zip(x, x[::-1], strict=True)) / len(x),
+    lambda x: sum(float(v) for v in x) + 1,
+    lambda x: sum([x[i : i + 3] * i for i in range(20)], np.ones(3)),
+    lambda x: sum(x[i] * sum(x[j] for j in range(20)) for i in range(30)),
+    lambda x: sum(sum(r * 2) for r in x.reshape(20, -1)),
+]
+DRAWN: list[Function] = [
+    lambda x: (sum(v for v in x if v > 0), sum(1 for v in x if v > 0), sum(v > 0 for v in x)),
+    lambda x: (any(v > 9 for v in x), max(v * 2 for v in x[:5]), list(v + 1 for v in x)[3]),  # noqa: C400
+    lambda x: (next(g := (v * 2 for v in x)), sum(g)),
+    lambda x: (tuple(v * 2 for v in x)[5], dict((i, v) for i, v in enumerate(x))[7]),  # noqa: C402
+    lambda x: (sum(x[:9]), sum(range(9)), sum([1, 2], 3), sum(i * i for i in range(20)) * x[0]),
+    lambda x: sum((x[i : i + 3] for i in range(20)), np.zeros(3)),
+]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="comprehensions stand in the function")
+@pytest.mark.parametrize("k", range(len(SUMMED)))
+def test_sums_of_generators(k: int) -> None:
+    told = compare(SUMMED[k])
+    assert told.loops
+    assert all("a loop of the graph" in text for text in told.loops), told.loops
+
+
+@pytest.mark.parametrize("k", range(len(DRAWN)))
+def test_generators_that_python_draws_from(k: int) -> None:
+    compare(DRAWN[k])
+
+
 @pytest.mark.parametrize("f", CAPTURED, ids=[f.__name__ for f in CAPTURED])
 def test_lists_of_captured_loops(f: Function) -> None:
     told = compare(f)

@@ -38,7 +38,13 @@ from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.given import OPEN, Reference, is_read
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
 from minicc.frontends.trace.loops.code import codes_within, instructions
-from minicc.frontends.trace.loops.comprehensions import NAME, Listing, rewritten
+from minicc.frontends.trace.loops.comprehensions import (
+    DRAWN,
+    LISTED,
+    Drawing,
+    Listing,
+    rewritten,
+)
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
 from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.namespace import (
@@ -54,6 +60,7 @@ from minicc.frontends.trace.numbers import FLOAT, INT, Number
 from minicc.frontends.trace.objects import MISSING, is_library, stand_in
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.sums import Sum
 from minicc.frontends.trace.tracer import Tracer
 from minicc.later import classes_of
 
@@ -314,6 +321,7 @@ class Rewirer:
         found["type"] = TypeOf(self.recorder, lambda cls: self.value(cls, cls.__name__), numbers)
         found["issubclass"] = SubclassOf()
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
+        found["sum"] = Sum(self.recorder)
         if self.recorder.rounds.sizes:
             found["len"] = rows
         found |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
@@ -329,7 +337,7 @@ class Rewirer:
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _LOOKS}
             own |= self._replaced(original)
             own["print"] = partial(printed, self.recorder)
-            own[NAME] = Listing(self.recorder)
+            own[LISTED], own[DRAWN] = Listing(self.recorder), Drawing(self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made
             self.recorder.user_globals.add(id(made))

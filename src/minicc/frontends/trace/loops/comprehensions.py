@@ -1,4 +1,4 @@
-"""List comprehensions of traced functions that become loops of the graph.
+"""Comprehensions of traced functions, and generators that are summed, as loops of the graph.
 
     [f(v) for v in x]   -->   out = []
                               for v in x:
@@ -7,12 +7,14 @@
 Up to Python 3.11 a comprehension is a function of an iterator, which is called where it stands. In
 the copy of the user's code that is traced, another function stands in its place: it finds out what
 the iterator runs over and, where that is long, has a `for` statement of its own, which can be
-captured (`fors`), call the comprehension with an iterator of one item in each round.
+captured (`fors`), call the comprehension with an iterator of one item in each round. An expression
+that makes a generator gives what is one, until somebody asks for all of its elements.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -24,7 +26,8 @@ from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.row_iterator import RowIterator
 
-NAME = "__minicc_listed__"
+LISTED, DRAWN = "__minicc_listed__", "__minicc_drawn__"
+_NAMES = {"<listcomp>": LISTED, "<genexpr>": DRAWN}  # by what Python calls the function
 _CODE = "the code of the comprehension"
 _STUB = """
 def around({names}):
@@ -40,6 +43,7 @@ def listed(items, comprehension):
     return out
 """
 _RANGE = type(iter(range(0)))
+_COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Listing(PythonType):
@@ -53,13 +57,57 @@ class Listing(PythonType):
         recorder.user_globals.add(id(self._scope))
 
     def __call__(self, items: Iterator[Any], code: CodeType, cells: tuple[Any, ...] | None) -> Any:
-        scope = sys._getframe(1).f_globals
-        comprehension = FunctionType(code, scope, code.co_name, None, cells)
+        comprehension = FunctionType(code, sys._getframe(1).f_globals, code.co_name, None, cells)
+        filled = self.filled(items, comprehension)
+        return comprehension(items) if filled is None else filled
+
+    def filled(self, items: Iterator[Any], comprehension: FunctionType) -> list[Any] | None:
+        """All elements; None where nobody knows what the iterator runs over."""
         source = _source(items)
         if source is None:
-            return comprehension(items)
+            return None
+        code = _for(comprehension.__code__)
+        made: list[Any] = FunctionType(code, self._scope)(
+            Items(self._recorder, source), comprehension
+        )
+        return made
 
-        return FunctionType(_for(code), self._scope)(Items(self._recorder, source), comprehension)
+
+class Drawing(Listing):
+    """What the function in the place of an expression that makes a generator calls."""
+
+    def __call__(self, items: Iterator[Any], code: CodeType, cells: tuple[Any, ...] | None) -> Any:
+        made = FunctionType(code, sys._getframe(1).f_globals, code.co_name, None, cells)
+        return Drawn(self, items, made)
+
+
+class Drawn:
+    """A generator, of which all elements may be asked for before it has begun."""
+
+    def __init__(self, listing: Listing, items: Iterator[Any], made: FunctionType) -> None:
+        self._listing = listing
+        self._items = items
+        self._made = made
+        self._begun: Any = None
+
+    def __iter__(self) -> Drawn:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._generator())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._generator(), name)
+
+    def _generator(self) -> Any:
+        if self._begun is None:
+            self._begun = self._made(self._items)
+        return self._begun
+
+    def filled(self) -> Any:
+        """A list of all its elements; the generator itself where only Python can tell them."""
+        known = None if self._begun else self._listing.filled(self._items, self._made)
+        return self._generator() if known is None else known
 
 
 class Items(PythonType):
@@ -97,10 +145,12 @@ def rewritten(code: CodeType) -> CodeType:
 @lru_cache(512)
 def _replaced(code: CodeType) -> CodeType:
     within = rewritten(code)
-    if code.co_name != "<listcomp>":
+    if code.co_name not in _NAMES or code.co_flags & _COROUTINE:
         return within
     names = "".join(f"{name}, " for name in code.co_freevars)
-    stub = _function(_STUB.format(names=names, listed=NAME, code=_CODE), "comprehension", code)
+    stub = _function(
+        _STUB.format(names=names, listed=_NAMES[code.co_name], code=_CODE), "comprehension", code
+    )
     constants = tuple([within if c == _CODE else c for c in stub.co_consts])
     return stub.replace(co_consts=constants) if stub.co_freevars == code.co_freevars else within
 
