@@ -206,6 +206,13 @@ LISTED += [
 ]
 
 
+def of_rows(x: Any) -> Any:
+    rows = [x[i : i + 5] * 2 for i in range(40)]
+    later = iter(rows)
+    next(later)
+    return np.array([r.sum() for r in rows]), sum(r[0] for r in rows), [r[1] for r in later]
+
+
 SUMMED: list[Function] = [
     lambda x: sum(np.sqrt(np.abs(v)) for v in x),
     lambda x: sum((a - b) ** 2 for a, b in zip(x, x[::-1], strict=True)) / len(x),
@@ -221,6 +228,7 @@ DRAWN: list[Function] = [
     lambda x: (tuple(v * 2 for v in x)[5], dict((i, v) for i, v in enumerate(x))[7]),  # noqa: C402
     lambda x: (sum(x[:9]), sum(range(9)), sum([1, 2], 3), sum(i * i for i in range(20)) * x[0]),
     lambda x: sum((x[i : i + 3] for i in range(20)), np.zeros(3)),
+    of_rows,
 ]
 
 

@@ -42,7 +42,7 @@ def listed(items, comprehension):
         out.extend(comprehension((item,).__iter__()))
     return out
 """
-_RANGE = type(iter(range(0)))
+_KNOWN: tuple[type, ...] = (type(iter(range(0))), type(iter([])))
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -63,7 +63,7 @@ class Listing(PythonType):
 
     def filled(self, items: Iterator[Any], comprehension: FunctionType) -> list[Any] | None:
         """All elements; None where nobody knows what the iterator runs over."""
-        source = _source(items)
+        source = _source(self._recorder, items)
         if source is None:
             return None
         code = _for(comprehension.__code__)
@@ -125,13 +125,13 @@ class Items(PythonType):
         return (self._source.item(k) for k in rows) if loop is None else loop
 
 
-def _source(items: Iterator[Any]) -> Source | None:
+def _source(recorder: Recorder, items: Iterator[Any]) -> Source | None:
     """What an iterator runs over that has not begun."""
-    if type(items) is _RANGE:
+    if type(items) in _KNOWN:
         told: Any = items.__reduce__()
-        return source_of(told[1][0]) if not told[2] else None
+        return source_of(recorder, told[1][0]) if told[2:] == (0,) else None
     if isinstance(items, RowIterator):
-        return source_of(items.array) if not items.begun else None
+        return source_of(recorder, items.array) if not items.begun else None
     return items.source if isinstance(items, Remembered) else None
 
 

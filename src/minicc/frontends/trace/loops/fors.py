@@ -49,8 +49,11 @@ class Source(NamedTuple):
     item: Callable[[Any], Any]
 
 
-def source_of(x: Any) -> Source | None:
+def source_of(recorder: Recorder, x: Any) -> Source | None:
     """What a value gives a loop; None where only Python can tell."""
+    if type(x) is list and (whole := recorder.whole_of(x)) is not None:
+        rows_of = Tracer(recorder, whole)
+        return Source(len(x), lambda n: x[n] if type(n) is int else rows_of[n])
     if isinstance(x, range) and type(x) is range:
         return Source(len(x), lambda n: n * x.step + x.start)
     if isinstance(x, Tracer) and x.ndim:
@@ -98,12 +101,12 @@ def _source(
         by_data = data_range(recorder, tuple(args))
         if by_data is not None:
             return Source(*by_data)
-        return _range(*args) if Index in map(type, args) else source_of(range(*args))
+        return _range(*args) if Index in map(type, args) else source_of(recorder, range(*args))
     start = 0
     if real is enumerate and len(args) + len(kwargs) == 2:
         start = kwargs.get("start", args[-1])
         args, kwargs = args[:1], {}
-    found = [source_of(a) for a in args]
+    found = [source_of(recorder, a) for a in args]
     parts = [p for p in found if p is not None]
     lengths = [p.length for p in parts]
     strict = kwargs.get("strict") and any(n != lengths[0] for n in lengths)
@@ -155,7 +158,7 @@ def drive(recorder: Recorder, frame: FrameType, source: Source) -> Iterator[Any]
 
 def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] | None:
     """The rows of an array that a `for` statement asks for an iterator."""
-    return _loop(recorder, frame, source_of(array), called=False)
+    return _loop(recorder, frame, source_of(recorder, array), called=False)
 
 
 Dispatch.loop = _rows
