@@ -75,7 +75,7 @@ def test_a_while_loop_without_end() -> None:
 
 def test_rows_of_a_long_array() -> None:
     def f(x: Any) -> Any:
-        return np.array([row.sum() for row in x])
+        return {k: row.sum() for k, row in enumerate(x)}
 
     left(f, "the 5000 rows", np.ones((5000, 2)))
 

@@ -253,7 +253,7 @@ def test_masks_and_index_arrays() -> None:
 
 def test_loops_over_long_axes() -> None:
     def f(x: Any) -> Any:
-        return [row + 1 for row in x]
+        return {k: row + 1 for k, row in enumerate(x)}
 
     assert refused(f, np.ones((5000, 2))).startswith(
         "MC0247 not supported: a Python loop over the 5000 rows of traced float64[5000,2] would"

@@ -19,7 +19,7 @@ from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
-from minicc.frontends.trace.loops.rows import Row
+from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import VALUES, Slot, mapped, mapped_once, rebuild
@@ -50,14 +50,14 @@ class Kept:
 
 
 class Element(NamedTuple):
-    """One number of an array of results: NumPy's scalar, or a Python number of a type."""
+    """A row of an array of results; a number as NumPy's scalar, or as one of a type of Python's."""
 
     number: int
     kind: type | None
     of_argument: bool = False
 
     def of(self, array: Array) -> Any:
-        """The number."""
+        """The row."""
         return array[self.number] if self.kind is None else self.kind(array[self.number])
 
 
@@ -143,7 +143,7 @@ class _Taking:
     def _look(self, leaf: Any, path: str) -> None:
         if type(leaf) is Gone:
             leaf.look()
-        if isinstance(leaf, Tracer) and _row_of(leaf) is None:
+        if isinstance(leaf, Tracer) and row_of(leaf) is None:
             leaf.content  # noqa: B018  # a view that is read on the host ends the segment
             if self.recorder.numbers:  # what is returned shares memory with what is outside
                 self.recorder.numbers.keep_root_still(leaf.root)
@@ -151,7 +151,7 @@ class _Taking:
 
     def take(self, leaf: Any, path: str) -> Any:
         """What stands for a leaf of the result."""
-        row = _row_of(leaf)
+        row = row_of(leaf)
         if row is not None:
             root = row.array.root
             if id(root) not in self._places:
@@ -259,14 +259,6 @@ class _Taking:
         """Give up sizes that are symbols where a view begins or ends at one: calls make views."""
         if any(key[0] == "round" for key in keys):
             self.recorder.write_out("a view that ends at a size is returned")
-
-
-def _row_of(leaf: Any) -> Row | None:
-    """The element of what a loop has stacked that a number is, if it is one nobody has taken."""
-    counted = not isinstance(leaf, Tracer) and type(leaf) is Number and leaf.term is None
-    found = leaf.box if counted else leaf
-    known = isinstance(found, Row) and found.scalar and found.pending and found.is_still
-    return found if known and found.array.looks_at() is None else None
 
 
 def _is_told(leaf: Any) -> bool:

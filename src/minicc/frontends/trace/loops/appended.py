@@ -23,7 +23,7 @@ from minicc.frontends.trace.loops.body import symbols_of
 from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
-from minicc.frontends.trace.loops.rows import Row
+from minicc.frontends.trace.loops.rows import Row, row_of
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -31,6 +31,7 @@ from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
 
+SEVERAL = 8  # rounds of which each is better written out where they make up a list
 _MOST = 5000  # elements of a list, each of which is an object
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -80,11 +81,11 @@ class Appends:
         reach: Reach,
         count: Any,
     ) -> None:
-        """`count` is that of the rounds; where it is not known, no list may change."""
+        """`count` is that of the rounds; where it is not known, or few, no list may change."""
         self.recorder = recorder
         self.count = count
         self.names = names
-        known = type(count) is int and count <= _MOST
+        known = type(count) is int and SEVERAL < count <= _MOST
         self.lists = {
             n: names[n]
             for n in sorted(appended)
@@ -254,7 +255,7 @@ class Appends:
 def _in_runs(items: Sequence[Any]) -> list[Any]:
     """Elements, and runs of them that are all rows of an array one after the other."""
     found: list[Any] = []
-    rows = [_row_of(x) for x in items]
+    rows = [row_of(x) for x in items]
     k = 0
     while k < len(items):
         row = rows[k]
@@ -271,14 +272,6 @@ def _in_runs(items: Sequence[Any]) -> list[Any]:
             found.append(items[k])
             k += 1
     return found
-
-
-def _row_of(x: Any) -> Row | None:
-    """The row of what a loop has stacked that an element is, and nobody has looked at."""
-    counted = not isinstance(x, Tracer) and type(x) is Number and x.term is None
-    found = x.box if counted else x
-    known = isinstance(found, Row) and found.pending and found.is_still
-    return found if known and found.scalar == (found.array.ndim == 1) else None
 
 
 def _filled_in(item: Any, leaves: Iterator[Any]) -> Any:

@@ -21,6 +21,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+from minicc.frontends.trace.loops.appended import SEVERAL
 from minicc.frontends.trace.loops.fors import Remembered, Source, drive, source_of
 from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.recorder import Recorder
@@ -62,9 +63,9 @@ class Listing(PythonType):
         return comprehension(items) if filled is None else filled
 
     def filled(self, items: Iterator[Any], comprehension: FunctionType) -> list[Any] | None:
-        """All elements; None where nobody knows what the iterator runs over."""
+        """All elements; None where they are few, or nobody knows what the iterator runs over."""
         source = _source(self._recorder, items)
-        if source is None:
+        if source is None or (type(source.length) is int and source.length <= SEVERAL):
             return None
         code = _for(comprehension.__code__)
         made: list[Any] = FunctionType(code, self._scope)(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array
@@ -64,3 +65,12 @@ class Row(Tracer):
 
     def _extents(self) -> tuple[int, ...]:
         return self.array._extents()[1:]
+
+
+def row_of(x: Any) -> Row | None:
+    """The row that a value is, or a Python number stands for, if nobody has looked at it yet."""
+    counted = not isinstance(x, Tracer) and type(x) is Number and x.term is None
+    found = x.box if counted else x
+    known = isinstance(found, Row) and found.pending and found.is_still
+    shown = known and found.array.looks_at() is None
+    return found if shown and found.scalar == (found.array.ndim == 1) else None
