@@ -393,7 +393,7 @@ _FITS = {
     "B": _array("b"), "C": _array("c"), "z": lambda v: _array()(v) or _is_number(v),
     "s": _is_number, "n": lambda v: type(v) is int and abs(v) < 10,
     "R": _array("V"), "D": _array("M"), "T": _array("m"), "U": _array("US"),
-    "l": lambda v: isinstance(v, list) and 0 < len(v) < 9,
+    "l": lambda v: isinstance(v, list) and len(v) < 40,
 }  # fmt: skip
 
 

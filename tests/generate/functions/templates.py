@@ -39,6 +39,10 @@ np.take({a}, {I} % 9, mode="wrap"); np.take({a}, {n}, axis={x}, mode="clip"); np
 {M}[np.ix_([0, -1], [0])]; {a}[np.nonzero({a})]; np.r_[{v}, {s}]; np.c_[{v}, {v}]
 np.concatenate([{a}.ravel(), {v}]); np.concatenate([{a}, {a}])[1:]; np.choose({B} * 1, [{z}, {z}])
 np.rollaxis({a}, -1); {a}[..., ::-1]; np.array(list(zip({v}, {v}))); np.trim_zeros({v})
+[]; [{a}]; [{s}]; np.array([{z} for i in range(11)]); [{a}[{j}] for i in range(12)]
+np.stack([{a} * i for i in range(9)]); [(i, {s}) for i in range(10)]; np.vstack([{v}] * 3)
+np.array([r for r in {a}]); np.array([[{s} for j in range(9)] for i in range(10)])
+[r * 2 for r in {l}]; np.concatenate([{v} + i for i in range(9)])
 """
 LINEAR = """
 {z} + {z}; {z} - {z}; {z} * {z}; {z} + {z}; {z} - {z}; {z} * {z}; -{a}; abs({a}); np.add({z}, {z})
@@ -56,6 +60,8 @@ np.vdot({v}, {v}); sum({a}); max({s}, {s}); min({s}, {s}); {a}.sum(axis=None)
 np.cross({v}, {v}); np.convolve({v}, {v}); np.gradient({v}); np.nansum({a}); np.amax({a})
 np.vecdot({v}, {v}); np.add.outer({v}, {v}); np.add.accumulate({a}); np.subtract.outer({v}, {v})
 np.maximum.accumulate({v}); np.mean({a}, where={B}); {a}.min(initial={s})
+sum({s} * i for i in range(12)); sum({v}[i % 2] + i for i in range(9)); sum(r for r in {a})
+sum([{a} - i for i in range(10)]); sum(r * q for r, q in zip({v}, {v}))
 np.max({a}, where={B}, initial={s}); np.ediff1d({v}); {a}.trace(); np.add.reduceat({v}, [0, 1])
 np.bincount(np.abs({v}.astype(int)) % 4, minlength=5); np.linalg.multi_dot([{M}, {M}, {v}])
 np.add({z}, {z}, dtype={d}); np.multiply.outer({v}, {v}); np.cumsum({v}, dtype={d})
@@ -108,7 +114,8 @@ np.copyto({a}, {z}, where={B}); np.multiply({a}, {z}, out={a}, where={B}); {a}.r
 {C}.imag = {z}; np.einsum("ii->i", {M})[:] = {z}; {a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
 {a}[:-1] += {a}[1:]; {a}[{j}], {a}[{j}] = {a}[{j}], {a}[{j}]; np.fill_diagonal({M}, {s})
 {a}.flat[:1] = {s}; np.add.at({v}, [0, 0], {s}); np.put({a}, [0, 1], {z}); put({a}, {z})
-put({a}[{j}], {z}); {l}.append({a}); {l}[0] = {z}; {l}[0] += {z}; m.w += {z}; m.w[{k}] = {z}
+put({a}[{j}], {z}); {l}.append({a}); {l}.append({s}); {l}.append({z}); {l}.extend([{z}, {z}])
+ {l}[0] = {z}; {l}[0] += {z}; m.w += {z}; m.w[{k}] = {z}
 m.w = {a}; m.k = {s}; m.log.append({s}); {a}[{a} > 0] = {s}; {a}[{a} != {a}] = 0
 np.negative({a}, out={a}); np.sum({M}, axis=0, out={v}); {a}[..., 0] = {z}; {a}[:, 0] = {z}
 {a}[:, 1:] += {z}; np.cumsum({v}, out={v}); np.putmask({a}, {B}, {z})
@@ -188,6 +195,7 @@ HEADS = (
     "for {i} in range({v}.size - 1, -1, -1):", "for {i} in range(0, {v}.size, 2):",
     "for {i} in reversed(range({v}.shape[0])):", "for {i} in range({v}.size - 1):",
     "for {i}, r in enumerate({a}):", "for r in {a}:", "for r, q in zip({a}, {a}):",
+    "for {i} in range(12):", "for {i} in range(10):",
     "for {i} in range(7):", "for r in {l}:", "for {i}, r in zip(range(9), {a}):",
     "for {i} in np.arange({n}):", "for {i}, r in enumerate({l}):", "for {i} in [0, 1, -1]:",
 )  # fmt: skip
