@@ -277,6 +277,20 @@ def test_comprehensions_that_no_loop_stacks() -> None:
         compare(f)
 
 
+@pytest.mark.parametrize("rounds", [3, 8, 9, 10, 20])
+def test_arrays_of_any_size(rounds: int) -> None:
+    def f(x: Any) -> Any:
+        out = []
+        for i in range(rounds):
+            out.append(x * i)
+        return np.array(out), out[-1], len(out)
+
+    jitted = minicc.jit(f)
+    for n in (16, 7, 5, 1):
+        x = np.arange(1.0, n + 1).reshape(n, 1)
+        same(f(x), jitted(x))
+
+
 def test_a_loop_of_many_rounds_is_few_ops() -> None:
     def f(x: Any) -> Any:
         out = []

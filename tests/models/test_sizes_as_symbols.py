@@ -319,3 +319,41 @@ def test_the_op_that_a_free_size_sends_to_the_host_is_told() -> None:
     assert "on the host: graph.sort" in str(compiled.explain())
     told = f"all sizes: test_sizes_as_symbols.py:{line}: graph.sort has no lowering"
     assert told in str(compiled.explain())
+
+
+def _added(x: Any) -> Any:
+    return (x + x.T).sum()
+
+
+def _turned(x: Any) -> Any:
+    x.T[...] = x.copy()
+    return x.sum()
+
+
+ERRORS: list[Any] = [
+    _added,
+    _turned,
+    lambda x: np.concatenate([x, x.T]).sum(),
+    lambda x: (x @ x).sum(),
+    lambda x: x.reshape(3, 3).sum(),
+    lambda x: np.stack([x, x.T]).sum(),
+    lambda x: x[2].sum() + x[:, 4].sum(),
+]
+
+
+@pytest.mark.parametrize("k", range(len(ERRORS)))
+def test_errors_of_some_sizes(k: int) -> None:
+    """What NumPy raises for most sizes it does not for those that fit."""
+
+    def f(x: Any) -> Any:
+        try:
+            return ERRORS[k](x)
+        except (ValueError, IndexError):
+            return x.sum() * 100
+
+    jitted = minicc.jit(f)
+    for columns in (5, 2, 7, 3, 1, 6):
+        (x,) = arrays((3, columns))
+        mine, theirs = x.copy(), x.copy()
+        same(jitted(mine), f(theirs))
+        same(mine, theirs)

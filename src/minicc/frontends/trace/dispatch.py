@@ -22,7 +22,7 @@ from minicc.frontends.trace.functions.masks import masked
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.layouts import laid
 from minicc.frontends.trace.lens import Content
-from minicc.frontends.trace.loops.extents import extents_among
+from minicc.frontends.trace.loops.extents import Extent, extents_among
 from minicc.frontends.trace.loops.indices import as_extents
 from minicc.frontends.trace.names import real_function, shown, ufunc_of, with_named_out
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
@@ -116,6 +116,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         nested = isinstance(error, UserError) and error.code == RAISED
         if hosted or (isinstance(error, UserError) and not nested):
             raise
+        if recorder.rounds.sizes and any(map(_is_sized, leaves((args, given)))):
+            recorder.write_out("NumPy raises for some sizes")  # of which others may be none
         own = raised(real_function(name), args, given, recorder.location())
         if own is not None:
             raise own from None
@@ -295,6 +297,11 @@ def _recorded(
         if not (again and _holds_values(result)):
             return _boxed(recorder, result)
     recorder.refuse("MC0241", "it reads its arguments' values")
+
+
+def _is_sized(x: Any) -> bool:
+    """Whether it is an array of which an extent is a symbol."""
+    return isinstance(x, Tracer) and any(type(n) is Extent for n in x.shape)
 
 
 def _holds_values(x: Any) -> bool:

@@ -13,7 +13,7 @@ is itself an element: what the first round takes from before the loop, and what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,8 +89,9 @@ class Appends:
         self.lists = {
             n: names[n]
             for n in sorted(appended)
-            if known and type(names.get(n)) is list and reach.spare(names[n])
+            if known and type(names.get(n)) is list and reach.is_alone(names[n])
         }
+        reach.spare(self.lists.values())
         self.lengths = {n: len(x) for n, x in self.lists.items()}
         self.added: dict[str, list[Any]] = {}  # an element, or a run of some
         self.rows: list[Value] = []
@@ -105,10 +106,12 @@ class Appends:
             if self.added[n] and chooses:
                 self.recorder.write_out(f"a round appends to `{n}` what a condition decides")
 
-    def require_apart(self, roots: Mapping[int, Any], carried: Mapping[str, Carried]) -> None:
+    def require_apart(
+        self, roots: Mapping[int, Any], carried: Mapping[str, Carried], rounds: Collection[str]
+    ) -> None:
         """Unlike where what is added is not a row of its own in each round.
 
-        `roots` are the arrays from before the loop.
+        `roots` are the arrays from before the loop, and `rounds` what only a round knows.
         """
         kinds = {n: c for n, c in carried.items() if isinstance(c, CarriedArray)}
         boxes = {n: c.box() for n, c in kinds.items()}
@@ -127,7 +130,7 @@ class Appends:
                 seen.add(id(leaf))
                 self._leaves.append(leaf)
                 if _is_row(leaf):
-                    self.rows.append(self._row(name, leaf))
+                    self.rows.append(self._row(name, leaf, rounds))
 
     def _parts(self, item: Any) -> list[Any]:
         """The leaves of an element; a list that a loop has filled is one."""
@@ -136,10 +139,10 @@ class Appends:
         known = self.recorder.lists.get(id(item))
         return [known.array] if known is not None and known.holds() else leaves(item)
 
-    def _row(self, name: str, leaf: Any) -> Value:
+    def _row(self, name: str, leaf: Any, rounds: Collection[str]) -> Value:
         content = content_of(self.recorder, leaf)
         value = content if isinstance(content, Value) else self.recorder.lift(content)
-        if symbols_of(value):
+        if not symbols_of(value).isdisjoint(rounds):
             raise Unlike(f"`{name}` gets arrays of several shapes")
         return value
 

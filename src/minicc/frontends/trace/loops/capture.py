@@ -178,7 +178,8 @@ class Capture:
         try:
             if not new and not names:
                 self.states = self._made(now)
-                self.appends.require_apart(self._roots, self._carried)
+                rounds = (self.number, *self.recorder.rounds.data)
+                self.appends.require_apart(self._roots, self._carried, rounds)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)

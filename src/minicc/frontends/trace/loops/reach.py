@@ -152,11 +152,13 @@ class Reach:
         for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
             self.visit(default, name)
 
-    def spare(self, x: list[Any]) -> bool:
-        """Let a list change, if it is reached by one name alone; whether it is."""
-        alone = id(x) in self._seen and id(x) not in self._again
-        self._spared.update([id(x)] * alone)
-        return alone
+    def is_alone(self, x: list[Any]) -> bool:
+        """Whether a list is reached by one name alone."""
+        return id(x) in self._seen and id(x) not in self._again
+
+    def spare(self, lists: Iterable[list[Any]]) -> None:
+        """Let these lists change, and no others any more."""
+        self._spared = set(map(id, lists))
 
     def changed(self) -> str:
         """Which list or dict is not what it was; empty where all are."""
