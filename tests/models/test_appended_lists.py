@@ -139,6 +139,17 @@ def other_name(x: Any) -> Any:
 
 
 @CAPTURED.append
+def same_in_all_rounds(x: Any) -> Any:
+    """An array that is made anew in each round, though it holds the same."""
+    out = []
+    for i in range(12):
+        y = np.roll(x[None], 1, axis=0)
+        out.extend([i, y])
+    y[0] = 9
+    return out[-1] is y, np.array(out[1::2]), y, out[-3]
+
+
+@CAPTURED.append
 def filled_again(x: Any) -> Any:
     out = []
     for i in range(20):

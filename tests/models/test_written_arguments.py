@@ -105,3 +105,15 @@ def test_what_is_written(name: str, made: str) -> None:
                 result = error
             outcomes.append((result, dict(zip("ixb", args, strict=True))))
         assert differences(outcomes[0], outcomes[1], lambda n: 1e-12) == []
+
+
+def test_products_are_not_spread_over_an_out() -> None:
+    def f(a: Any, b: Any, out: Any) -> Any:
+        return np.matmul(a, b, out=out)
+
+    for a, b, shape in (((1, 5), (5, 1), (1, 5)), ((2, 3, 3), (3, 3), (3, 3))):
+        with pytest.raises(ValueError, match=r"mismatch|reduction"):
+            minicc.jit(f)(np.ones(a), np.ones(b), np.ones(shape))
+    out = np.zeros((2, 3))
+    minicc.jit(f)(np.ones((3, 3)), np.ones(3), out)  # a row for each of a batch
+    np.testing.assert_array_equal(out, np.full((2, 3), 3.0))

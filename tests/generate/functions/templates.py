@@ -63,7 +63,7 @@ np.maximum.accumulate({v}); np.mean({a}, where={B}); {a}.min(initial={s})
 sum({s} * i for i in range(12)); sum({v}[i % 2] + i for i in range(9)); sum(r for r in {a})
 sum([{a} - i for i in range(10)]); sum(r * q for r, q in zip({v}, {v}))
 np.max({a}, where={B}, initial={s}); np.ediff1d({v}); {a}.trace(); np.add.reduceat({v}, [0, 1])
-np.bincount(np.abs({v}.astype(int)) % 4, minlength=5); np.linalg.multi_dot([{M}, {M}, {v}])
+np.linalg.multi_dot([{M}, {M}, {v}])
 np.add({z}, {z}, dtype={d}); np.multiply.outer({v}, {v}); np.cumsum({v}, dtype={d})
 np.sum({a}, axis={x}, keepdims=True, where={B}); np.polyval([1, 2], {a}); {v} @ {M}; {M} @ {M}.T
 np.matmul({M}, {v}, dtype={d}); np.add.reduce({a}, axis=None, keepdims=True); np.nanmean({a})
@@ -90,7 +90,7 @@ np.angle({C}); abs({C}); np.true_divide({z}, {z}); np.left_shift({I}, 1); np.inv
 np.log1p({F}); np.expm1({F}); np.signbit(np.nan_to_num({F})); np.heaviside({F}, 0.5)
 np.modf({F})[0]; np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50)
 np.linalg.norm({a}); np.cbrt({F}); np.arctan({a}); np.minimum.reduce({a}, axis={x})
-np.lexsort([{v}, {v}])
+np.lexsort([{v}, {v}]); np.bincount(np.abs({v}.astype(int)) % 4, minlength=5)
 {a}.astype(bool); {a}.argsort(axis={x}, kind="stable"); np.partition({v}, 1, None)[1]
 np.flatnonzero({a})
 np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a}, np.ndarray)

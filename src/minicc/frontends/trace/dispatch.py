@@ -102,6 +102,9 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if out is None:
             return result if where is True else _chosen(recorder, where, result, out)
         if ufunc is not None:
+            before = max(np.ndim(out) - np.ndim(result), 0)
+            if ufunc.signature is not None and np.shape(out)[before:] != np.shape(result):
+                raise ValueError("a product is of another shape than its out")
             result = _spread(recorder, result, out)
         if where is not True:
             result = _chosen(recorder, where, result, out)

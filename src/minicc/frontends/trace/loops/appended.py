@@ -146,16 +146,15 @@ class Appends:
             raise Unlike(f"`{name}` gets arrays of several shapes")
         return value
 
-    def give(self, stacked: Sequence[Value], number: str, results: Mapping[Value, Value]) -> None:
-        """Fill the lists with the rows of all rounds."""
+    def give(self, stacked: Sequence[Value], number: str, inner: Collection[Value]) -> None:
+        """Fill the lists with the rows of all rounds; `inner` values are known in a round alone."""
         left = iter([Tracer(self.recorder, v) for v in stacked])
         given = iter([next(left) if _is_row(leaf) else None for leaf in self._leaves])
-        alive = {id(v) for v in results.values()}
         for name, items in self.added.items():
             columns, blocks = [], []
             for item in items:
                 arrays = [next(given) for _ in self._parts(item)]
-                column, block = self._column(item, arrays, number, alive)
+                column, block = self._column(item, arrays, number, inner)
                 columns.append(column)
                 blocks.append(block)
             filled = self.lists[name]
@@ -165,7 +164,7 @@ class Appends:
                 self._note(filled, whole)
 
     def _column(
-        self, item: Any, arrays: Sequence[Tracer | None], number: str, alive: set[int]
+        self, item: Any, arrays: Sequence[Tracer | None], number: str, inner: Collection[Value]
     ) -> tuple[list[list[Any]], Tracer | None]:
         """What an element becomes in each round, and these as an array, a round a row of it."""
         rounds, known = range(self.count), self.recorder.lists.get(id(item))
@@ -179,7 +178,7 @@ class Appends:
             assert first is not None
             return [[self._filled(first[k])] for k in rounds], self._wide(first)
         pairs = zip(leaves(item), arrays, strict=True)
-        parts = [self._of_leaf(leaf, array, number, alive) for leaf, array in pairs]
+        parts = [self._of_leaf(leaf, array, number, inner) for leaf, array in pairs]
         whole = self._together(item, arrays)
         filled = [[_filled_in(item, iter([part[k] for part in parts]))] for k in rounds]
         return filled, None if whole is None else self._wide(whole)
@@ -236,7 +235,9 @@ class Appends:
         made: Tracer = Dispatch.call(self.recorder, "stack", (known, 1), {})
         return made
 
-    def _of_leaf(self, leaf: Any, array: Tracer | None, number: str, alive: set[int]) -> list[Any]:
+    def _of_leaf(
+        self, leaf: Any, array: Tracer | None, number: str, inner: Collection[Value]
+    ) -> list[Any]:
         """What stands for a leaf in each round."""
         rounds = range(self.count)
         if type(leaf) is Index:
@@ -250,7 +251,7 @@ class Appends:
         if not leaf.scalar:
             if id(leaf) in self._starts:
                 rows[0] = self._starts[id(leaf)]
-            elif id(leaf.held()) in alive:
+            elif leaf.held() not in inner:  # other names are bound to what the last round left
                 rows[-1] = leaf
         return rows
 

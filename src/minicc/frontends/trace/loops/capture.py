@@ -374,7 +374,7 @@ class Capture:
             if around.site.frame is self.site.frame:
                 around._kept |= self._bound if self.choices.ways else self._kept
         self._settle(made, results)
-        self.appends.give(stacked, self.number, results)
+        self.appends.give(stacked, self.number, inner)
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:
