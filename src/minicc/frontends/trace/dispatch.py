@@ -102,9 +102,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if out is None:
             return result if where is True else _chosen(recorder, where, result, out)
         if ufunc is not None:
-            before = max(np.ndim(out) - np.ndim(result), 0)
-            if ufunc.signature is not None and np.shape(out)[before:] != np.shape(result):
-                raise ValueError("a product is of another shape than its out")
+            if ufunc.signature is not None:
+                _require_fits(result, out)
             result = _spread(recorder, result, out)
         if where is not True:
             result = _chosen(recorder, where, result, out)
@@ -426,6 +425,13 @@ def _chosen(recorder: Recorder, where: Any, result: Any, out: Any) -> Any:
     if rest is None:
         rest = np.zeros((), result.dtype)
     return call(recorder, "where", (where, result, rest), {})
+
+
+def _require_fits(result: Any, out: Any) -> None:
+    """Raise what NumPy raises where a product's axes are not the last ones of its `out`."""
+    before = max(np.ndim(out) - np.ndim(result), 0)
+    if np.shape(out)[before:] != np.shape(result):
+        raise ValueError("a product is of another shape than its out")
 
 
 def _spread(recorder: Recorder, result: Any, out: Any) -> Any:
