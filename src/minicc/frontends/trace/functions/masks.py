@@ -18,6 +18,7 @@ import numpy as np
 from minicc.frontends.trace.functions.formulas import EMIT
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pending import Pending
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
@@ -30,13 +31,13 @@ _EACH = ("ndarray.astype", "ndarray.copy", "copy", "clip", "round", "around", "w
 _PASSED = {"axis", "dtype", "ddof"}  # arguments that mean the same of all elements
 
 
-class Masked(Tracer):
+class Masked(Pending):
     """The elements of `array` where `mask` holds, not taken yet while it is `pending`.
 
     Those that are the positions along an axis have its number as `place`.
     """
 
-    __slots__ = ("array", "columns", "line", "mask", "pending", "place")
+    __slots__ = ("array", "columns", "line", "mask", "place")
 
     def __init__(
         self,
@@ -45,37 +46,21 @@ class Masked(Tracer):
         place: int | None = None,
         columns: list[Tracer] | None = None,
     ) -> None:
-        super().__init__(array.recorder, array.content)
+        super().__init__(array)
         self.array = Tracer(array.recorder, array.content)
         self.mask = mask
         self.place = place
         self.columns = columns
-        self.pending = True
         self.line = self.recorder.location(), self.recorder.source()
-        del self._content  # so that it is missed where somebody asks
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "_content":
-            return super().__getattr__(name)
-        self.recorder.line = self.line
-        try:
-            taken = self._taken()
-            self._content = taken.content
-        finally:
-            self.recorder.line = None
-        self.pending = False
-        shown = taken.looks_at()
-        if shown is not None:
-            self._base, self._lens = shown
-            self._seen = shown[0].version
-        return self._content
-
-    def shadow(self) -> Array:
-        """An array without memory that lies as the elements do, which are taken for it."""
-        self.content  # noqa: B018
-        return super().shadow()
 
     def _taken(self) -> Tracer:
+        self.recorder.line = self.line
+        try:
+            return self._on_host()
+        finally:
+            self.recorder.line = None
+
+    def _on_host(self) -> Tracer:
         recorder = self.recorder
         if recorder.path is None:
             hint = "np.where(mask, array, other) keeps the shape"

@@ -20,7 +20,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.loops.body import symbols_of
-from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
+from minicc.frontends.trace.loops.carried import PLAIN, Carried, CarriedArray, Unlike
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
@@ -33,7 +33,6 @@ from minicc.ir.core import Value
 
 SEVERAL = 8  # rounds of which each is better written out where they make up a list
 _MOST = 5000  # elements of a list, each of which is an object
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Whole(NamedTuple):
@@ -287,6 +286,6 @@ def _is_row(leaf: Any) -> bool:
     """Whether rounds make it: a traced array, scalar or number."""
     if type(leaf) is Index or has_term(leaf):
         return False
-    if not isinstance(leaf, (Tracer, Number)) and not isinstance(leaf, (*_PLAIN, np.generic)):
+    if not isinstance(leaf, (Tracer, Number)) and not isinstance(leaf, (*PLAIN, np.generic)):
         raise Unlike(f"a {type(leaf).__name__} is appended to a list")
     return isinstance(leaf, (Tracer, Number))

@@ -12,6 +12,7 @@ from minicc.errors import UserError
 from minicc.frontends.trace.loops.appended import Appends
 from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_of, undecided
 from minicc.frontends.trace.loops.carried import (
+    PLAIN,
     Carried,
     CarriedArray,
     CarriedFloat,
@@ -36,7 +37,6 @@ from minicc.ir.core import Value, region_key
 from minicc.ir.rewrite import live
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNBOUND: Any = type("Unbound", (), {})()
 
 
@@ -270,7 +270,7 @@ class Capture:
         if name in self._carried or name not in self._names:
             return False
         before = self._names[name]
-        plain = type(now) is type(before) and type(now) in _PLAIN
+        plain = type(now) is type(before) and type(now) in PLAIN
         return now is not before and not (plain and value_key(now) == value_key(before))
 
     def reset(self) -> None:

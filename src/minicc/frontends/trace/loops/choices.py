@@ -21,7 +21,13 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
-from minicc.frontends.trace.loops.carried import ELEMENTS, float_value, is_float, is_scalar
+from minicc.frontends.trace.loops.carried import (
+    ELEMENTS,
+    PLAIN,
+    float_value,
+    is_float,
+    is_scalar,
+)
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.tails import join_tails
 from minicc.frontends.trace.numbers import Number, is_mixed
@@ -34,7 +40,6 @@ from minicc.ir.core import Op, Value
 
 _MOST = 64  # ways through a body
 _LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Way(NamedTuple):
@@ -211,7 +216,7 @@ class Chooser:
                 )
             made = not {id(then), id(other)} & self.outer
             return made and then.scalar == other.scalar and then.content is other.content
-        return type(then) in (*_PLAIN, range) and value_key(then) == value_key(other)
+        return type(then) in (*PLAIN, range) and value_key(then) == value_key(other)
 
     def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
         kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]

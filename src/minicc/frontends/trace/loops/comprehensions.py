@@ -122,8 +122,7 @@ class Items(PythonType):
 
     def __call__(self) -> Iterator[Any]:
         loop = drive(self._recorder, sys._getframe(1), self._source)
-        rows = range(self._source.length) if loop is None else ()
-        return (self._source.item(k) for k in rows) if loop is None else loop
+        return map(self._source.item, range(self._source.length)) if loop is None else loop
 
 
 def _source(recorder: Recorder, items: Iterator[Any]) -> Source | None:

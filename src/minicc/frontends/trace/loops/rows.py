@@ -7,41 +7,26 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pending import Pending
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Array
 
 
-class Row(Tracer):
+class Row(Pending):
     """A row of what a loop has stacked, not taken yet while it is `pending`."""
 
-    __slots__ = ("array", "number", "pending")
+    __slots__ = ("array", "number")
 
     def __init__(self, array: Tracer, number: int, scalar: bool) -> None:
-        super().__init__(array.recorder, array._content, scalar=scalar)
+        super().__init__(array, scalar)
         self.array = array
         self.number = number
-        self.pending = True
-        del self._content  # so that it is missed where somebody asks
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "_content":
-            return super().__getattr__(name)
-        row = self.array[self.number]
-        self.pending = False
+    def _taken(self) -> Tracer:
+        row: Tracer = self.array[self.number]
         if row.scalar and not self.scalar:
             row = Dispatch.call(self.recorder, "reshape", (row, ()), {})
-        shown = row.looks_at()
-        self._content = row.content
-        if shown is not None and not self.scalar:
-            self._base, self._lens = shown
-            self._seen = shown[0].version
-        return self._content
-
-    def shadow(self) -> Array:
-        """An array without memory that lies as the row does."""
-        self.content  # noqa: B018
-        return super().shadow()
+        return Tracer(self.recorder, row.content) if self.scalar else row
 
     @property
     def is_still(self) -> bool:

@@ -1,0 +1,41 @@
+"""Arrays that are recorded when somebody asks for what is in them, and perhaps never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array
+
+
+class Pending(Tracer):
+    """An array that has no content of its own while it is `pending`."""
+
+    __slots__ = ("pending",)
+
+    def __init__(self, array: Tracer, scalar: bool = False) -> None:
+        """An array made of `array`."""
+        super().__init__(array.recorder, array._content, scalar=scalar)
+        self.pending = True
+        del self._content  # so that it is missed where somebody asks
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_content":
+            return super().__getattr__(name)
+        taken = self._taken()
+        self.pending = False
+        self._content = taken.content
+        shown = taken.looks_at()
+        if shown is not None:
+            self._base, self._lens = shown
+            self._seen = shown[0].version
+        return self._content
+
+    def _taken(self) -> Tracer:
+        """Record it."""
+        raise NotImplementedError
+
+    def shadow(self) -> Array:
+        """An array without memory that lies as this one does, which is recorded for it."""
+        self.content  # noqa: B018
+        return super().shadow()
