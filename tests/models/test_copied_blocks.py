@@ -13,6 +13,8 @@ from tests.sweeps import part
 
 import minicc
 from minicc.compile.compiler import lower
+from minicc.ir import kernel
+from minicc.ir.core import walk
 from minicc.ir.interpret import run
 from minicc.ir.schedule import Around, Promotion, Schedule
 from minicc.ir.space import PARALLEL
@@ -113,6 +115,31 @@ def test_blocks_of_all_kinds(
         np.testing.assert_allclose(found, function(left, right), rtol=1e-12, atol=1e-10)
     jitted = minicc.jit(function, options=options)
     np.testing.assert_allclose(jitted(left, right), function(left, right), rtol=1e-12, atol=1e-10)
+
+
+def test_rows_of_a_copy_begin_with_a_line() -> None:
+    """A vector of them that lay in two lines would take two reads."""
+    left, right = arrays_of((60, 20), (20, 73), f32)
+    module = minicc.jit(product).lower(left, right).module
+    options = minicc.Options(target=TARGET.name)
+    ((name, group),) = named_groups(lower(module, options, stop="collapse"))
+    (op,) = group.body.ops
+    assert isinstance(op, Generic)
+    row, column, _ = op.space.names
+    plan = Schedule(
+        grid=(row, column),
+        tiles=((row, 60), (column, 73)),
+        steps=((row, 2),),
+        promotes=(Promotion(0, 1),),
+    )
+    given = f"{quote(name)} = {print_attribute(plan)}\n"
+    options = minicc.Options(target=TARGET.name, schedules=given)
+    kernels = lower(module, options, stop="bufferize")
+    ops = [op for f in kernels.functions for op in walk(f.body)]
+    copies = [op.result.type for op in ops if isinstance(op, kernel.Alloc)]
+    assert [(t.shape, t.strides) for t in copies] == [((20, 73), (80, 1))]
+    jitted = minicc.jit(product, options=options)
+    np.testing.assert_allclose(jitted(left, right), product(left, right), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

@@ -37,6 +37,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], typ
     "turned": (turned, (64, 150), (1999, 150), f32),
     "what is done with it": (with_more, (101, 200), (200, 1100), f64),
     "a batch": (each, (2, 64, 100), (2, 100, 1600), f32),
+    "a matrix that is near": (product, (130, 300), (300, 300), f32),
+    "short sums": (product, (400, 40), (40, 600), f32),
     "integers": (product, (90, 100), (100, 1100), np.int64),
 }
 
@@ -57,7 +59,7 @@ def test_promoted(
 
 @pytest.mark.parametrize(
     ("x", "w"),
-    [((8, 300), (300, 2000)), ((100, 300), (300, 60))],
+    [((8, 300), (300, 2000)), ((100, 300), (300, 20))],
     ids=["few rows", "few columns"],
 )
 def test_others_are_packed_apart_or_not_at_all(x: tuple[int, ...], w: tuple[int, ...]) -> None:

@@ -3,28 +3,27 @@
 The first of these that a product is fit for is taken:
 
 - A few rows and a matrix that is no constant: the matrix is read as one stream.
-- Matrices of which rhs is no constant, from beyond the second cache: instances copy blocks of both
-  sides (`product_blocks`).
+- Matrices of which rhs is no constant: instances copy blocks of it, where that pays
+  (`product_blocks`).
 - Others from there, as products with constants: blocks of packed operands, rows first where what is
   beyond a large second cache comes late, else in Goto's order.
-- Not too many rows, with what is no constant: each instance copies the columns it multiplies by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import gcd, prod
+from math import prod
 
 from minicc.ir.affine_facts import bends
 from minicc.ir.core import Value
 from minicc.ir.index_maps import contiguous_name
-from minicc.ir.schedule import Around, Promotion
+from minicc.ir.schedule import Around
 from minicc.ir.structured import Generic, Group
-from minicc.passes.structured.draft import Draft, cut_sums, is_long, streamed
+from minicc.passes.structured.draft import Draft, is_long, streamed
 from minicc.passes.structured.legal import MOST_TOTALS
 from minicc.passes.structured.product_blocks import in_blocks, is_of_matrices, varies
-from minicc.passes.structured.products import PACK_READS, Product, cheapest_tile
-from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, cost_of, register_tiles
+from minicc.passes.structured.products import Product, cheapest_tile
+from minicc.passes.structured.tile_cost import cost_of, register_tiles
 from minicc.target import Target
 
 _FEW_ROWS = 16  # that are multiplied by such a matrix
@@ -35,11 +34,6 @@ _WAYS = 8  # of a first cache, at least
 _LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have room in
 _BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
 _VAST = 1 << 23  # bytes that no cache keeps for one core
-_MOST_ROWS = 512  # up to which each instance has its own copy of what they are multiplied by
-_INSTANCES = 16  # of such a product, that threads share
-_MOST_COPIED = 1 << 19  # elements of such a copy
-_LINE = 64  # bytes
-_LINES = 4  # of a row of it that are copied together: each row is on another page
 
 
 def draft_of_large(
@@ -58,15 +52,14 @@ def draft_of_large(
         return streamed(group, op, product.vector, product.rows, lanes, target)
     if draft := in_blocks(group, product, target, constants):
         return draft
-    _, tiles = cheapest_tile(product, target)
-    if _has_blocks(group, product):
-        if _comes_late(product, tiles, target):
-            return _blocked_rows_first(group, product, target)
-        if _size_of_lhs(product) > _VAST:
-            return _blocked(group, product, tiles, target)
-    if not _is_promoted(group, product, tiles, target, constants):
+    if not _has_blocks(group, product):
         return None
-    return _promoted(group, product, tiles, target)
+    _, tiles = cheapest_tile(product, target)
+    if _comes_late(product, tiles, target):
+        return _blocked_rows_first(group, product, target)
+    if _size_of_lhs(product) > _VAST:
+        return _blocked(group, product, tiles, target)
+    return None
 
 
 def _is_streamed(
@@ -168,79 +161,6 @@ def _blocks(
     draft = Draft((*batch, *sizes), dict(sizes), {}, {n: tiles[n] for n in sizes})
     draft.around = (Around(group.body.ops.index(contraction.op), reduction, deep),)
     return draft
-
-
-def _is_promoted(
-    group: Group,
-    product: Product,
-    tiles: Mapping[str, int],
-    target: Target,
-    constants: frozenset[Value],
-) -> bool:
-    """Whether instances copy what they multiply by.
-
-    Not too many rows, and a matrix that is no constant, nor small: a copy of all of it would come
-    back from far, where an instance's own stays near.
-    """
-    contraction, rows = product.contraction, product.rows
-    op, k = contraction.op, contraction.rhs
-    if k is None or len(rows) != 1 or not op.space.static:
-        return False
-    if not varies(group, op.operands[k], constants):
-        return False
-    extents, names = op.space.extents, contraction.varies(k)
-    passes = -(-extents[rows[0]] // tiles[rows[0]])
-    whole = all(n in names or extents[n] == 1 for n in group.shared if n not in rows)
-    size = prod(extents[n] for n in names) * contraction.vectors
-    few = passes >= PACK_READS and extents[rows[0]] <= _MOST_ROWS
-    return few and whole and size > target.resident and _width_of_copies(product, tiles) > 0
-
-
-def _width_of_copies(product: Product, tiles: Mapping[str, int]) -> int:
-    """How many columns an instance copies; 0 where these or the instances would not do.
-
-    Rows of the copy are whole lines, several if that leaves enough instances.
-    """
-    contraction, vector, _, depth, *_ = product
-    row = tiles[vector] * contraction.vectors
-    fewest = _LINE // gcd(_LINE, row)
-    several = fewest * -(-_LINES * _LINE // (fewest * row))
-    for width in (several * tiles[vector], fewest * tiles[vector]):
-        enough = contraction.op.space.extents[vector] >= _INSTANCES * width
-        if enough and width * depth <= _MOST_COPIED:
-            return width
-    return 0
-
-
-def _promoted(group: Group, product: Product, tiles: Mapping[str, int], target: Target) -> Draft:
-    """A product of which each instance copies its columns of rhs, and has all rows pass over them.
-
-    Linalg calls that promotion. Of few rows totals may wait in the first cache: a loop goes around
-    all, over blocks of sums, whose part of the copy stays there, too.
-    """
-    contraction, vector, (row,), *_ = product
-    op, k = contraction.op, contraction.rhs
-    assert k is not None
-    position = group.body.ops.index(op)
-    width, rows = _width_of_copies(product, tiles), op.space.extents[row]
-    sizes = {vector: width, row: rows}
-    batch = [n for n in group.shared if n not in sizes]
-    cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    around: tuple[Around, ...] = ()
-    if rows * width * contraction.vectors <= target.near // 2 and len(contraction.depth) == 1:
-        deep = _even_block(product.depth, target.near // (tiles[vector] * contraction.vectors))
-        if deep:
-            cuts, around = {}, (Around(position, contraction.depth[0], deep),)
-    draft = Draft((*batch, vector, row), sizes, cuts, {n: tiles[n] for n in sizes})
-    draft.around = around
-    draft.promotes = (Promotion(position, k),)
-    return draft
-
-
-def _even_block(extent: int, most: int) -> int:
-    """The largest even part of a dimension, of `most` points or less; 0 if all are much smaller."""
-    parts = (n for n in range(most, most // 4, -1) if n < extent and extent % n == 0)
-    return next(parts, 0)
 
 
 def _covered(extent: int, most: int, step: int) -> int:

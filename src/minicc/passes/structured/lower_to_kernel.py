@@ -25,11 +25,12 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.bind import sizes_of
 from minicc.ir.core import Function, Region, Value
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
-from minicc.ir.types import INDEX_TYPE, BufferType
+from minicc.ir.types import INDEX_TYPE, BufferType, DType, dense_strides
 from minicc.passes.structured.group_state import GroupState, Indices, Memory
 from minicc.passes.structured.loop_nest import Nest
 from minicc.passes.structured.rows import Steps, long_steps, partial_step, steps_of
 
+_LINE = 64  # bytes of a line of the cache
 EXACT, SHIFTED, HELD, CUT = "exact", "shifted", "held", "cut"
 
 
@@ -81,6 +82,19 @@ def lower_group(
     return Function(name, body, attrs)
 
 
+def _in_lines(dtype: DType, shape: tuple[Dim, ...]) -> BufferType:
+    """Memory of which each row begins with a line of the cache, where it has more than one.
+
+    A vector that lies in two lines takes two reads.
+    """
+    dense, per_line = BufferType(dtype, shape), max(1, _LINE // dtype.bytes)
+    row = shape[-1] if len(shape) > 1 else 1
+    if not isinstance(row, int) or row <= per_line or row % per_line == 0:
+        return dense
+    padded = dense_strides((*shape[:-1], -(-row // per_line) * per_line))
+    return BufferType(dtype, shape, padded)
+
+
 class _Lowering(GroupState):
     """The lowering of one group: its scratch, and the loops that all its ops share."""
 
@@ -106,7 +120,7 @@ class _Lowering(GroupState):
             steps = self.steps.get(str(es[0]))
             kept.append(axis)
             extents.append(rounds.get(str(es[0])) or (steps[0] if steps else v.type.shape[axis]))
-        buffer = self.b.emit(kernel.Alloc, type=BufferType(v.type.dtype, tuple(extents)))
+        buffer = self.b.emit(kernel.Alloc, type=_in_lines(v.type.dtype, tuple(extents)))
         self.memory[v] = Memory(buffer, tuple(kept), {*self.steps, *rounds})
 
     def covered(self, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""Large products of which each instance copies blocks of what it multiplies to its own caches.
+"""Products of which each instance copies blocks of what it multiplies to its own caches.
 
     for blocks of k:                        around
         copy rhs[k, columns]                promotes, and lhs[rows, k] where that lies by columns
@@ -6,7 +6,9 @@
 
 These are the blocks of Goto's product, except that what a cache shares there is the instance's own
 here; of which sizes they are is found by what a multiply-add costs then (Goto and van de Geijn,
-"Anatomy of High-Performance Matrix Multiplication", 2008).
+"Anatomy of High-Performance Matrix Multiplication", 2008). Linalg calls such a copy promotion.
+Sides that a near cache holds are copied so where that costs less than a copy of all of rhs before,
+or than to read it where it lies.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from heapq import nsmallest
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from minicc.ir.core import Value
@@ -22,19 +24,23 @@ from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.structured import Group
 from minicc.passes.structured.contraction import contractions_in
-from minicc.passes.structured.draft import Draft
+from minicc.passes.structured.draft import Draft, cut_sums
 from minicc.passes.structured.legal import MOST_COPIED, MOST_TOTALS
-from minicc.passes.structured.products import Product
-from minicc.passes.structured.tile_cost import Vectors, register_tiles
+from minicc.passes.structured.products import PACK_READS, Product
+from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, Vectors, register_tiles
 from minicc.target import Target
 
-_DEEPEST = 560  # terms of a block of sums: each total joins others less often
-_FEWEST = 8  # rows, and vectors of terms, that are worth blocks
+_DEEPEST = 560  # terms of a block of sums, of those that are tried besides all of them
+_FEWEST_ROWS, _FEWEST_TERMS = 8, 2  # rows, and vectors of terms, that are worth blocks
 _BLOCK_OF_L2 = 0.28  # of the second cache, which one side of a block may fill
 _LATE = 0.8  # of what a multiply-add takes, for an element that it reads from the second cache
 _LATER = 0.3  # of the cycles in which a line comes from beyond it, while rows are multiplied
 _COPIED = 1.2  # of them, before they are
-_COMES = 5.5  # multiply-adds in which a vector comes from the second cache
+_NEAR = 0.3  # of what it takes to copy a line from beyond the second cache, one from there takes
+_PACKED = 1.05  # what a multiply-add takes more where a packed side may be far by then
+_APART = 2.0  # what a copy takes more that is a launch before the product, and all of rhs
+_LAUNCH = 4000  # multiply-adds in which such a launch begins and ends
+_COMES = 4.6  # multiply-adds in which a vector comes from the second cache
 _LATENCY = 8.5  # of which as many are in flight
 _JOIN, _FAR_JOIN = 8.0, 16.0  # multiply-adds that a total costs in each block, near and far
 _WAYS = 8  # of a first cache, at least, each of which may have a row that is read where it lies
@@ -58,6 +64,11 @@ class Sides(NamedTuple):
     total: int
     by_columns: bool  # lhs, which is copied, too, then
     layout: Vectors
+
+    @property
+    def bytes(self) -> int:
+        """Those of both."""
+        return (self.rows + self.columns) * self.depth * self.size
 
 
 class Blocks(NamedTuple):
@@ -99,14 +110,17 @@ def in_blocks(
         by_columns=not as_it_lies,
         layout=layout,
     )
-    blocks = cheapest_blocks(sides, target) if _comes_from_far(sides, target) else None
+    blocks = _blocks_that_pay(sides, target)
     if blocks is None:
         return None
     position, (reduction,) = group.body.ops.index(op), contraction.depth
     sizes = {row: blocks.rows, vector: blocks.columns}
-    draft = Draft((*batch, *sizes), sizes, {}, {row: blocks.height, vector: blocks.width})
+    tiles = {row: blocks.height, vector: blocks.width}
+    draft = Draft((*batch, *sizes), sizes, {}, tiles)
     if blocks.deep < depth:
         draft.around = (Around(position, reduction, blocks.deep),)
+    else:
+        draft.cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     copied = (rhs,) if as_it_lies else (lhs, rhs)
     draft.promotes = tuple([Promotion(position, k) for k in copied])
     return draft
@@ -125,19 +139,27 @@ def varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
     return v in args and group.operands[args.index(v)] not in constants
 
 
-def _comes_from_far(sides: Sides, target: Target) -> bool:
-    """Whether what is multiplied is not near, and there is enough of it.
+def _blocks_that_pay(sides: Sides, target: Target) -> Blocks | None:
+    """The cheapest blocks; None where something else costs less, or nothing much."""
+    lanes = sides.layout.lanes
+    few = sides.rows < _FEWEST_ROWS or sides.depth < _FEWEST_TERMS * lanes
+    if few or sides.columns < lanes:
+        return None
+    if sides.by_columns:  # each element of lhs is on another page
+        return cheapest_blocks(sides, target) if sides.bytes > target.l2 // 4 else None
+    blocks = cheapest_blocks(sides, target)
+    if blocks is None or _comes_from_far(sides, target):
+        return blocks
+    small = sides.columns * sides.depth * sides.size <= target.near
+    if small or -(-blocks.rows // blocks.height) < PACK_READS:
+        return None
+    pays = cost_of_blocks(blocks, sides, target) < _cost_without(sides, target)
+    return blocks if pays else None
 
-    The second cache does not hold it; or it has a good part of that, and lhs lies by columns, each
-    element of which is on another page.
-    """
-    fewest = min(sides.rows, sides.depth // sides.layout.lanes)
-    if fewest < _FEWEST or sides.columns < sides.layout.lanes:
-        return False
-    size = (sides.rows + sides.columns) * sides.depth * sides.size
-    if sides.by_columns:
-        return size > target.l2 // 4
-    return size >= target.l2 // 2 and size * sides.batch > target.l2
+
+def _comes_from_far(sides: Sides, target: Target) -> bool:
+    """Whether the second cache does not hold what is multiplied."""
+    return sides.bytes >= target.l2 // 2 and sides.bytes * sides.batch > target.l2
 
 
 @cache
@@ -146,29 +168,51 @@ def cheapest_blocks(sides: Sides, target: Target) -> Blocks | None:
 
     Of the register tiles those are tried that are best for all of it.
     """
-
-    def of_all(tile: tuple[int, int]) -> float:
-        whole = Blocks(*tile, sides.rows, sides.columns, sides.depth)
-        return _multiplied(whole, sides.layout.lanes, near=False)
-
-    tiles = nsmallest(_TILES, _tiles(sides, target), key=of_all)
+    tiles = nsmallest(_TILES, _tiles(sides, target), key=lambda tile: _of_all(tile, sides))
     found = [b for tile in tiles for b in _blocks(sides, *tile, target)]
     return min(found, key=lambda b: cost_of_blocks(b, sides, target), default=None)
 
 
 def cost_of_blocks(b: Blocks, sides: Sides, target: Target) -> float:
     """Multiply-adds of vectors that take as long as a term of all sums, on one of some threads."""
-    lanes, stream = sides.layout.lanes, target.stream
+    lanes = sides.layout.lanes
     blocks = -(-sides.rows // b.rows) * -(-sides.columns // b.columns)
     instances = blocks * sides.batch
-    last = [-(-instances // n) * n - instances + (n - 1) / 2 for n in _WORKERS]
-    idle = sum(last) / len(last) / instances
-    once = _COPIED if sides.by_columns else _LATER
-    fetch = stream * (once * b.rows + _COPIED * b.columns)
+    comes = _comes_from_far(sides, target)
+    wait = [-(-instances // n) * n - instances + comes * (n - 1) / 2 for n in _WORKERS]
+    idle = sum(wait) / len(wait) / instances
+    once = _COPIED if sides.by_columns else _LATER * comes
+    fetch = _line(sides, target) * (once * b.rows + _COPIED * b.columns)
     far = b.rows * b.columns * sides.total > _BLOCK_OF_L2 * target.l2
-    join = (_FAR_JOIN if far else _JOIN) * b.rows * b.columns / b.deep
+    joins = b.rows * b.columns / b.deep if b.deep < sides.depth else 0
+    join = (_FAR_JOIN if far else _JOIN) * joins
     near = b.deep * b.columns * sides.size <= target.near
     return blocks * (_multiplied(b, lanes, near) + (fetch + join) / lanes) * (1 + idle)
+
+
+def _cost_without(sides: Sides, target: Target) -> float:
+    """What the product costs whose rhs is packed before, or is read where it lies by few tiles."""
+    vectors = -(-sides.columns // sides.layout.lanes)
+    copy = _APART * _COPIED * _line(sides, target) * vectors + _LAUNCH / sides.depth
+
+    def cost(tile: tuple[int, int]) -> float:
+        passes = -(-sides.rows // tile[0])
+        if passes < PACK_READS:
+            return _of_all(tile, sides) + _COMES * passes * vectors
+        return _PACKED * _of_all(tile, sides) + copy
+
+    return min(map(cost, _tiles(sides, target)), default=inf)
+
+
+def _line(sides: Sides, target: Target) -> float:
+    """Multiply-adds in which a line of both sides is copied from where they are."""
+    return target.stream * (1 if _comes_from_far(sides, target) else _NEAR)
+
+
+def _of_all(tile: tuple[int, int], sides: Sides) -> float:
+    """The multiply-adds of a term of all sums in such tiles."""
+    whole = Blocks(*tile, sides.rows, sides.columns, sides.depth)
+    return _multiplied(whole, sides.layout.lanes, near=False)
 
 
 def _multiplied(b: Blocks, lanes: int, near: bool) -> float:
@@ -200,7 +244,7 @@ def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
 def _blocks(sides: Sides, height: int, width: int, target: Target) -> Iterator[Blocks]:
     """Blocks of whole tiles that the second cache has room for."""
     room = min(int(_BLOCK_OF_L2 * target.l2) // sides.size, MOST_COPIED)
-    for most in (_DEEPEST, _DEEPEST // 2, _DEEPEST // 4):
+    for most in (sides.depth, _DEEPEST, _DEEPEST // 2, _DEEPEST // 4):
         deep = -(-sides.depth // -(-sides.depth // most))
         copied = room // deep
         tall = copied if sides.by_columns else sides.rows
