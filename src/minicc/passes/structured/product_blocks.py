@@ -31,7 +31,7 @@ from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, Vectors, re
 from minicc.target import Target
 
 _DEEPEST = 560  # terms of a block of sums, of those that are tried besides all of them
-_FEWEST_ROWS, _FEWEST_TERMS = 8, 2  # rows, and vectors of terms, that are worth blocks
+_FEWEST_ROWS, _FEWEST_TERMS = 8, 4  # that are worth blocks
 _BLOCK_OF_L2 = 0.28  # of the second cache, which one side of a block may fill
 _LATE = 0.8  # of what a multiply-add takes, for an element that it reads from the second cache
 _LATER = 0.3  # of the cycles in which a line comes from beyond it, while rows are multiplied
@@ -39,8 +39,9 @@ _COPIED = 1.2  # of them, before they are
 _NEAR = 0.3  # of what it takes to copy a line from beyond the second cache, one from there takes
 _PACKED = 1.05  # what a multiply-add takes more where a packed side may be far by then
 _APART = 2.0  # what a copy takes more that is a launch before the product, and all of rhs
-_LAUNCH = 4000  # multiply-adds in which such a launch begins and ends
+_LAUNCH = 1000  # multiply-adds in which such a launch begins and ends
 _COMES = 4.6  # multiply-adds in which a vector comes from the second cache
+_START = 24.0  # in which a register tile begins
 _LATENCY = 8.5  # of which as many are in flight
 _JOIN, _FAR_JOIN = 8.0, 16.0  # multiply-adds that a total costs in each block, near and far
 _WAYS = 8  # of a first cache, at least, each of which may have a row that is read where it lies
@@ -142,7 +143,7 @@ def varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
 def _blocks_that_pay(sides: Sides, target: Target) -> Blocks | None:
     """The cheapest blocks; None where something else costs less, or nothing much."""
     lanes = sides.layout.lanes
-    few = sides.rows < _FEWEST_ROWS or sides.depth < _FEWEST_TERMS * lanes
+    few = sides.rows < _FEWEST_ROWS or sides.depth < _FEWEST_TERMS
     if few or sides.columns < lanes:
         return None
     if sides.by_columns:  # each element of lhs is on another page
@@ -150,8 +151,7 @@ def _blocks_that_pay(sides: Sides, target: Target) -> Blocks | None:
     blocks = cheapest_blocks(sides, target)
     if blocks is None or _comes_from_far(sides, target):
         return blocks
-    small = sides.columns * sides.depth * sides.size <= target.near
-    if small or -(-blocks.rows // blocks.height) < PACK_READS:
+    if -(-blocks.rows // blocks.height) < PACK_READS:
         return None
     pays = cost_of_blocks(blocks, sides, target) < _cost_without(sides, target)
     return blocks if pays else None
@@ -221,10 +221,11 @@ def _multiplied(b: Blocks, lanes: int, near: bool) -> float:
     vectors, rest = -(-b.width // lanes), -(-left // lanes)
     late = 1 + _LATE * (1 / b.height + 0.75 / vectors)
     come = 0.0 if near else _COMES * (tiles * vectors + rest)
+    start = _START / b.deep
 
     def row(height: int) -> float:
-        last = max(height * rest, _LATENCY) if rest else 0.0
-        return max(tiles * max(height * vectors, _LATENCY) + last, come)
+        last = max(height * rest, _LATENCY) + start if rest else 0.0
+        return max(tiles * (max(height * vectors, _LATENCY) + start) + last, come)
 
     whole, few = divmod(b.rows, b.height)
     return late * (whole * row(b.height) + (row(few) if few else 0.0))
