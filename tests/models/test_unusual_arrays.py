@@ -1,4 +1,4 @@
-"""Arrays that no known program fits: read-only ones, of long doubles, of other classes."""
+"""Arrays that no known program fits: read-only, long doubles, other classes and byte orders."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +29,7 @@ def twice(a: Array) -> tuple[Array, Array]:
 
 
 X = np.arange(6.0)
+SWAPPED = np.arange(3, dtype=">u2")
 CALLS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "usual": lambda: (X.copy(), X + 1),
     "the first is read-only": lambda: (still(X.copy()), X + 1),
@@ -36,6 +37,8 @@ CALLS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "long doubles": lambda: (X.astype(np.longdouble), X + 1),
     "complex long doubles": lambda: (X.astype(np.clongdouble), X + 1),
     "long doubles after": lambda: (X.copy(), X.astype(np.longdouble)),
+    "another byte order": lambda: (X.astype(">f8"), X + 1),
+    "another byte order after": lambda: (X.copy(), (X + 1).astype(">i4")),
     "another class": lambda: (X.copy().view(Metres), X + 1),
     "one array": lambda: twice(X.copy()),
 }
@@ -68,7 +71,11 @@ def _nothing(a: Any, b: Any) -> Any:
     return np.trim_zeros(a * 0), np.trim_zeros(a)
 
 
-@pytest.mark.parametrize("f", [_sum, _copied, _moved, _sorted, _shared, _nothing])
+def _typed(a: Any, b: Any) -> Any:
+    return a.dtype, np.zeros(2, b.dtype), np.zeros(2, ">i4"), SWAPPED[1:], SWAPPED[[0, 2]]
+
+
+@pytest.mark.parametrize("f", [_sum, _copied, _moved, _sorted, _shared, _nothing, _typed])
 @pytest.mark.filterwarnings("ignore")
 def test_arrays_of_many_kinds_one_after_the_other(f: Function) -> None:
     """Each call gives what NumPy gives, leaves what it leaves, and raises what it raises."""

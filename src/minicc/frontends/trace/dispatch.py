@@ -27,11 +27,11 @@ from minicc.frontends.trace.loops.indices import as_extents
 from minicc.frontends.trace.names import real_function, shown, ufunc_of, with_named_out
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.pytree import leaves, mapped
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
-from minicc.ir.types import F64, from_numpy
+from minicc.ir.types import F64
 
 # Calls that a compiled function would repeat with another outcome.
 _FILES = "files are read and written while tracing alone"
@@ -376,7 +376,8 @@ def is_symbolic(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
-        return x.dtype.char not in _NUMBERS and from_numpy(x.dtype) is None
+        known = x.dtype.char in _NUMBERS and x.dtype.isnative
+        return not known and native_element(x.dtype) is None
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 

@@ -24,10 +24,9 @@ import numpy as np
 
 from minicc.frontends.trace.objects import MISSING
 from minicc.frontends.trace.paths import DENSE, value_key
-from minicc.frontends.trace.recorder import Again, Recorder, type_of
+from minicc.frontends.trace.recorder import Again, Recorder, native_element, type_of
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
-from minicc.ir.types import from_numpy
 
 ELEMENTS: dict[type, Any] = {
     float: np.float64,
@@ -351,8 +350,7 @@ def is_read(x: Any) -> bool:
     """Whether a value from outside is an array of the kind that is an input."""
     if type(x) is not np.ndarray or x.dtype.kind not in "fc" or x.nbytes <= COMPARED:
         return False
-    known = from_numpy(x.dtype) is not None and x.dtype.isnative
-    return known and x.flags.num & DENSE == DENSE
+    return native_element(x.dtype) is not None and x.flags.num & DENSE == DENSE
 
 
 def _key(value: Any) -> Any:

@@ -22,11 +22,10 @@ from minicc.frontends.trace.dispatch import content_of, is_symbolic
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import put_fixed, taken
 from minicc.frontends.trace.lens import Content, Lens
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.registry import VIEWS, Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
-from minicc.ir.types import from_numpy
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _shares(part: Array, base: Array) -> bool:
 def _look(recorder: Recorder, box: Tracer, window: Window, model: Array) -> Tracer:
     key = ("memory", window.offset, window.shape, window.strides, str(window.dtype))
     places = window.places
-    native = from_numpy(box.dtype) is not None and from_numpy(window.dtype) is not None
+    native = all(native_element(d) is not None for d in (box.dtype, window.dtype))
     if places is not None and native:
         emit, put = _by_places(recorder, box, places)
     else:

@@ -45,9 +45,14 @@ def is_own(frame: FrameType) -> bool:
 _FOREIGN: dict[np.dtype[Any], DType] = {}  # element types that only the host knows
 
 
+def native_element(numpy_dtype: np.dtype[Any]) -> DType | None:
+    """The element type that a graph has for a NumPy dtype; None for one of another byte order."""
+    return from_numpy(numpy_dtype) if numpy_dtype.isnative else None
+
+
 def element_of(numpy_dtype: np.dtype[Any]) -> DType:
-    """The element type of a NumPy dtype, also of one that no graph has (complex numbers, text)."""
-    element = from_numpy(numpy_dtype)
+    """The element type of a NumPy dtype, also of one that no graph has (texts, another order)."""
+    element = native_element(numpy_dtype)
     if element is None:
         bits = numpy_dtype.itemsize * 8
         element = _FOREIGN.setdefault(numpy_dtype, DType(str(numpy_dtype), "h", bits, numpy_dtype))
@@ -387,7 +392,7 @@ class Recorder:
 
     def dtype(self, numpy_dtype: Any) -> DType:
         """The element type of a NumPy dtype; UnsupportedError (MC0245) where there is none."""
-        element = from_numpy(numpy_dtype)
+        element = native_element(np.dtype(numpy_dtype))
         if element is None:
             self.refuse(
                 "MC0245",

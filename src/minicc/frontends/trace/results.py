@@ -23,10 +23,10 @@ from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import VALUES, Slot, mapped, mapped_once, rebuild
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
-from minicc.ir.types import I64, from_numpy
+from minicc.ir.types import I64
 
 
 class Kept:
@@ -188,7 +188,7 @@ class _Taking:
     def _slot(self, leaf: Any, path: str, kind: Any) -> Any:
         content = content_of(self.recorder, leaf)
         alone = not isinstance(leaf, Tracer) or self._roots[id(leaf.root)] < 2
-        if alone and not isinstance(content, Value) and from_numpy(content.dtype) is None:
+        if alone and not isinstance(content, Value) and native_element(content.dtype) is None:
             return Kept(content, kind)
         value = content if isinstance(content, Value) else self.recorder.lift(content)
         like = leaf.shadow() if isinstance(leaf, Tracer) else None

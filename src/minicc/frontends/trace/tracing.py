@@ -19,14 +19,22 @@ from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
-from minicc.frontends.trace.recorder import FEW, Again, Recorder, TooLong, WrittenOut, type_of
+from minicc.frontends.trace.recorder import (
+    FEW,
+    Again,
+    Recorder,
+    TooLong,
+    WrittenOut,
+    native_element,
+    type_of,
+)
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
 from minicc.frontends.trace.sizes import Sizes, Unsized
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.text.printer import print_module
-from minicc.ir.types import TensorType, from_numpy
+from minicc.ir.types import TensorType
 
 
 def told(
@@ -228,7 +236,7 @@ def _argument(
         return Number.of(recorder, term) if term else leaf
     if not isinstance(leaf, (np.ndarray, np.generic)):
         return rewirer.value(leaf, path)
-    if from_numpy(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):
+    if native_element(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):
         text = f"argument {path}: no element type stores NumPy's {leaf.dtype}"
         if recorder.path is not None:
             recorder.refuse("MC0245", text)
