@@ -231,6 +231,29 @@ def of_rows(x: Any) -> Any:
     return np.array([r.sum() for r in rows]), sum(r[0] for r in rows), [r[1] for r in later]
 
 
+@CAPTURED.append
+def unpacked(x: Any) -> Any:
+    pairs = []
+    for v in x:
+        pairs.append((float(v), v * 2))
+    return sum(float(v) for v in x), pairs, [(b, a, type(a) is float) for a, b in pairs]
+
+
+LISTS: list[Function] = [
+    lambda x: [[float(a * b) for b in x[:12]] for a in x],
+    lambda x: [[v.item() * k for k in range(9)] for v in x],
+    lambda x: [[(a, float(a + b)) for b in x[:9]] for a in x],
+    lambda x: [
+        [*d.values()] for row in [[{"of": a, "and": b} for b in x[:9]] for a in x] for d in row
+    ],
+    lambda x: [[[float(b)] for b in x[:9]] for _ in x],
+    lambda x: [v for v in [float(v) for v in x] if type(v) is float],
+    lambda x: [round(v, 2) for v in [float(v) for v in x]],
+    lambda x: [b for a, b in [[v, [v + 1, float(v)]] for v in x]],
+    lambda x: np.array([{"a": float(v)} for v in x]).dtype.kind == "O",
+    lambda x: [row.__iadd__([0.5]) for row in [[float(a * b) for b in x[:9]] for a in x]],
+    lambda x: sum([(float(v), v) for v in x], ()),
+]
 SUMMED: list[Function] = [
     lambda x: sum(np.sqrt(np.abs(v)) for v in x),
     lambda x: sum((a - b) ** 2 for a, b in zip(x, x[::-1], strict=True)) / len(x),
@@ -287,6 +310,11 @@ def test_comprehensions_that_no_loop_stacks() -> None:
         lambda x: np.array([x[i] if i % 2 else -x[i] for i in range(20)]),
     ):
         compare(f)
+
+
+@pytest.mark.parametrize("k", range(len(LISTS)))
+def test_what_the_elements_of_lists_are(k: int) -> None:
+    compare(LISTS[k])
 
 
 @pytest.mark.parametrize("rounds", [3, 8, 9, 10, 20])

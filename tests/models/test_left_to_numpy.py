@@ -51,6 +51,13 @@ def test_rounds_that_would_run_on_the_host() -> None:
     left(f, why, np.arange(600.0))
 
 
+def test_arrays_of_objects_that_hold_elements() -> None:
+    def f(x: Any) -> Any:
+        return np.array([{"a": x[0], "b": float(x[1])}, {x[2]}])
+
+    left(f, "an array of objects is returned", np.arange(3.0))
+
+
 def test_values_that_are_read_without_end() -> None:
     def f(x: Any) -> Any:
         for _ in range(3000):

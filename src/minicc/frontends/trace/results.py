@@ -28,6 +28,8 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64
 
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
 
 class Kept:
     """A constant of an element type that no graph has."""
@@ -172,7 +174,7 @@ class _Taking:
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)
-        if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
+        if isinstance(leaf, _PLAIN):
             return leaf
         if isinstance(leaf, PythonType):
             return leaf.real
@@ -189,6 +191,8 @@ class _Taking:
         content = content_of(self.recorder, leaf)
         alone = not isinstance(leaf, Tracer) or self._roots[id(leaf.root)] < 2
         if alone and not isinstance(content, Value) and native_element(content.dtype) is None:
+            if content.dtype.hasobject and {*map(type, content.flat)}.difference(_PLAIN):
+                self.recorder.refuse("MC0245", f"an array of objects is returned ({path})")
             return Kept(content, kind)
         value = content if isinstance(content, Value) else self.recorder.lift(content)
         like = leaf.shadow() if isinstance(leaf, Tracer) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minicc.frontends.trace.loops.comprehensions import Drawn
+from minicc.frontends.trace.loops.filled import is_flat
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -24,7 +25,7 @@ class Sum(PythonType):
         items = items.filled() if isinstance(items, Drawn) else items
         whole = recorder.whole_of(items) if type(items) is list else None
         floats = whole is not None and (whole.type.dtype.is_float or whole.type.dtype.is_complex)
-        if whole is None or not floats or {*map(type, items)} & {float, int, complex, bool}:
+        if whole is None or not floats or not is_flat(recorder.lists[id(items)].like):
             return sum(items, start)
         array = Tracer(recorder, whole)
         made = recorder.namespace.add.reduce(array, axis=0, dtype=array.dtype)

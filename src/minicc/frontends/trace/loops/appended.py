@@ -21,6 +21,15 @@ import numpy as np
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.loops.body import symbols_of
 from minicc.frontends.trace.loops.carried import PLAIN, Carried, CarriedArray, Unlike
+from minicc.frontends.trace.loops.filled import (
+    Like,
+    Whole,
+    common,
+    element,
+    is_flat,
+    like_of,
+    versions_of,
+)
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
@@ -35,38 +44,11 @@ SEVERAL = 8  # rounds of which each is better written out where they make up a l
 _MOST = 5000  # elements of a list, each of which is an object
 
 
-class Whole(NamedTuple):
-    """A list that a loop has filled, as it left it, and the array that its elements make up."""
-
-    filled: Any
-    elements: Sequence[Any]
-    versions: Sequence[int]
-    array: Tracer
-
-    def holds(self) -> bool:
-        """Whether the list is as the loop left it, and so are elements that are no rows."""
-        same = len(self.filled) == len(self.elements)
-        same = same and all(a is b for a, b in zip(self.filled, self.elements, strict=True))
-        return same and self.versions == versions_of(self.elements, self.array)
-
-
-def versions_of(elements: Iterable[Any], array: Tracer) -> list[int]:
-    """How often those were written to that are arrays of their own."""
-    boxes = [x for x in elements if isinstance(x, Tracer)]
-    roots = [x.array.root if isinstance(x, Row) and x.scalar else x.root for x in boxes]
-    return [root.version for root in roots if root is not array.root]
-
-
 class _Run(NamedTuple):
     """All rows of an array that a loop within has stacked: what it has appended in a round."""
 
     array: Tracer
-    counted: Number | None  # one of the Python numbers that they are, if they are some
-
-    def row(self, array: Tracer, number: int) -> Any:
-        """What stands for a row of an array."""
-        row = Row(array, number, array.ndim == 1)
-        return Number(row, self.counted.kind, self.counted.counts) if self.counted else row
+    like: Like
 
 
 class Appends:
@@ -135,8 +117,13 @@ class Appends:
         """The leaves of an element; a list that a loop has filled is one."""
         if isinstance(item, _Run):
             return [item.array]
-        known = self.recorder.lists.get(id(item))
-        return [known.array] if known is not None and known.holds() else leaves(item)
+        known = self._known(item)
+        return [known.array] if known is not None else leaves(item)
+
+    def _known(self, item: Any) -> Whole | None:
+        """What an element is, if it is a list that a loop has filled with rows or numbers."""
+        known: Whole | None = self.recorder.lists.get(id(item))
+        return known if known is not None and is_flat(known.like) and known.holds() else None
 
     def _row(self, name: str, leaf: Any, rounds: Collection[str]) -> Value:
         content = content_of(self.recorder, leaf)
@@ -151,6 +138,7 @@ class Appends:
         given = iter([next(left) if _is_row(leaf) else None for leaf in self._leaves])
         for name, items in self.added.items():
             columns, blocks = [], []
+            like = common([*map(like_of, self.lists[name]), *map(self._like, items)])
             for item in items:
                 arrays = [next(given) for _ in self._parts(item)]
                 column, block = self._column(item, arrays, number, inner)
@@ -160,22 +148,29 @@ class Appends:
             whole = self._after(filled, self._joined(blocks))
             filled += [x for k in range(self.count) for column in columns for x in column[k]]
             if whole is not None:
-                self._note(filled, whole)
+                self._note(filled, whole, like)
+
+    def _like(self, item: Any) -> Like | None:
+        known = self._known(item)
+        if known is not None and known.like is not None:
+            return (list, *[known.like] * len(known.elements))
+        return item.like if isinstance(item, _Run) else like_of(item)
 
     def _column(
         self, item: Any, arrays: Sequence[Tracer | None], number: str, inner: Collection[Value]
     ) -> tuple[list[list[Any]], Tracer | None]:
         """What an element becomes in each round, and these as an array, a round a row of it."""
-        rounds, known = range(self.count), self.recorder.lists.get(id(item))
+        rounds, known = range(self.count), self._known(item)
         (first, *_) = arrays if arrays else (None,)
         if isinstance(item, _Run):
             assert first is not None
             n, flat = first.shape[1], self._flat(first)
-            made = [[item.row(flat, k * n + j) for j in range(n)] for k in rounds]
+            made = [[element(item.like, flat, k * n + j) for j in range(n)] for k in rounds]
             return made, first
-        if known is not None and known.holds():
+        if known is not None:
             assert first is not None
-            return [[self._filled(first[k])] for k in rounds], self._wide(first)
+            assert known.like is not None
+            return [[self._filled(first[k], known.like)] for k in rounds], self._wide(first)
         pairs = zip(leaves(item), arrays, strict=True)
         parts = [self._of_leaf(leaf, array, number, inner) for leaf, array in pairs]
         whole = self._together(item, arrays)
@@ -211,13 +206,13 @@ class Appends:
         made: Tracer = Dispatch.call(self.recorder, "concatenate", ([head, array],), {})
         return made
 
-    def _filled(self, array: Tracer) -> list[Any]:
-        rows = [Row(array, k, array.ndim == 1) for k in range(len(array))]
-        self._note(rows, array)
+    def _filled(self, array: Tracer, like: Like) -> list[Any]:
+        rows = [element(like, array, k) for k in range(len(array))]
+        self._note(rows, array, like)
         return rows
 
-    def _note(self, filled: list[Any], array: Tracer) -> None:
-        found = Whole(filled, [*filled], versions_of(filled, array), array)
+    def _note(self, filled: list[Any], array: Tracer, like: Like | None) -> None:
+        found = Whole(filled, [*filled], versions_of(filled, array), array, like)
         self.recorder.lists[id(filled)] = found
 
     def _together(self, item: Any, arrays: Sequence[Tracer | None]) -> Tracer | None:
@@ -225,7 +220,7 @@ class Appends:
         known = [a for a in arrays if a is not None]
         if len(known) < len(arrays) or not known:
             return None
-        if not isinstance(item, (list, tuple)):
+        if isinstance(item, (Tracer, Number)):
             return known[0]
         alike = {(a.dtype, a.shape) for a in known}
         flat = all(not isinstance(part, (list, tuple, dict)) for part in item)
@@ -269,7 +264,9 @@ def _in_runs(items: Sequence[Any]) -> list[Any]:
             for j, r in enumerate(run)
         )
         if count > 1 and same and row is not None:
-            found.append(_Run(row.array, None if isinstance(items[k], Tracer) else items[k]))
+            like = like_of(items[k])
+            assert like is not None
+            found.append(_Run(row.array, like))
             k += count
         else:
             found.append(items[k])

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.code import loop_at
 from minicc.frontends.trace.loops.data_sizes import data_range
+from minicc.frontends.trace.loops.filled import is_fixed, made
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
@@ -52,8 +53,10 @@ class Source(NamedTuple):
 def source_of(recorder: Recorder, x: Any) -> Source | None:
     """What a value gives a loop; None where only Python can tell."""
     if type(x) is list and (whole := recorder.whole_of(x)) is not None:
-        rows_of = Tracer(recorder, whole)
-        return Source(len(x), lambda n: x[n] if type(n) is int else rows_of[n])
+        array, like = Tracer(recorder, whole), recorder.lists[id(x)].like
+        if not is_fixed(like):
+            return None
+        return Source(len(x), lambda n: x[n] if type(n) is int else made(like, array[n]))
     if isinstance(x, range) and type(x) is range:
         return Source(len(x), lambda n: n * x.step + x.start)
     if isinstance(x, Tracer) and x.ndim:
