@@ -81,6 +81,21 @@ def test_the_fields() -> None:
     )
 
 
+def test_what_the_host_gave() -> None:
+    def f(x: Array) -> Any:
+        whole, order = np.unique(x, return_inverse=True)
+        return whole * 2, order
+
+    g = minicc.jit(f, threads=1)
+    for n in (3, 2):
+        g(np.arange(6.0) % n)
+    assert [seen for seen, _ in g.explain().breaks[0].outcomes] == [
+        "float64[3], int64[6]",
+        "float64[2], int64[6]",
+    ]
+    assert g.explain().recompilations[1].endswith("float64[2], int64[6] is new")
+
+
 def test_explaining_does_not_touch_the_arguments() -> None:
     def f(x: Array) -> None:
         if x[0] > 0:

@@ -385,3 +385,22 @@ def _told(f: Function, *args: Any) -> str:
         return str(f(*args))
     except Exception as error:
         return repr(error)
+
+
+BESIDES: list[Function] = [
+    lambda x, k: np.repeat(x, k),
+    lambda x, k: np.repeat(x.reshape(6, 1), k, axis=0) * 2,
+    lambda x, k: np.nan_to_num(np.where(x > 3, np.nan, x), nan=x.mean()),
+    lambda x, k: np.nan_to_num(x / np.where(x > 3, 0, 1), posinf=x[0], neginf=k[0]),
+    lambda x, k: np.nan_to_num((x / np.where(x > 3, 0, 1)).astype("f4"), False, posinf=x[0]),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("f", BESIDES, ids=range(len(BESIDES)))
+def test_numbers_besides_the_array_that_data_give_are_no_constants(f: Function) -> None:
+    jitted = minicc.jit(f, threads=1)
+    for turn in range(4):
+        args = np.roll(np.arange(6.0), turn), np.roll([2, 1, 0, 3, 1, 0], 2 * turn)
+        same(jitted(*args), f(*args), 1e-6)
+    assert jitted.explain().recompilations == ("first call",)

@@ -43,7 +43,7 @@ from minicc.frontends.trace import (
     trace_values,
 )
 from minicc.frontends.trace.asked import RAISED
-from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
+from minicc.frontends.trace.explain import Explanation, graph_of, parts_of, told_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.frontends.trace.pytree import Key
 from minicc.ir.arrays import Array
@@ -200,7 +200,7 @@ class Jitted:
         """The result of a call that is traced, since nothing known fits it."""
         if not self._worth(call, missed):
             if missed and self._patience.is_gone and (known := self._known.find(call)):
-                known.plain = f"{missed.told()}, as in all calls of late"
+                known.plain = f"{told_of(missed)}, as in all calls of late"
                 self._tell_plain(known.plain, 4)
             return self._parameters.call(self.__wrapped__, call.values)
         raised: Exception | None = None
@@ -235,7 +235,7 @@ class Jitted:
         served, self._served = self._served, 0
         if missed is not None and missed.effects:
             return True  # NumPy would have the effects again
-        seen = missed and (missed.action.where, missed.key)
+        seen = missed and (missed.action.where, missed.place, missed.key)
         need = None if self._known.changed(call) else (call.key, call.all_told(), seen)
         return self._patience.allows(need, served)
 
@@ -361,7 +361,7 @@ class Jitted:
 
     def _why(self, call: Call, missed: Missed | None) -> str:
         if missed is not None:
-            return missed.told()
+            return told_of(missed)
         last = self._known.last
         if last is None:
             return "first call"

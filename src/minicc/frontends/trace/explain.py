@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.paths import Finish, Host, Node
+from minicc.frontends.trace.paths import Action, Finish, Host, Missed, Node
 from minicc.ir.core import Module
 from minicc.wording import counted
 
@@ -182,21 +182,30 @@ def _break(node: Node, names: dict[int, str]) -> Break:
     action = node.action
     seen: dict[str, str] = {}
     for key, edge in node.edges.items():
-        text = _outcome(key, isinstance(action, Host))
+        text = _outcome(key, action)
         seen[text] = names[id(edge.node)]
     return Break(
         action.where, action.source, action.describe(), tuple(seen.items()), node.forgotten
     )
 
 
-def _outcome(key: Any, host: bool) -> str:
+def told_of(missed: Missed) -> str:
+    """Where a call left the paths that are known, and what was new."""
+    action = missed.action
+    return f"{action.where}: {action.describe()}, {_outcome(missed.key, action)} is new"
+
+
+def _outcome(key: Any, action: Action) -> str:
     """What Python saw, told from the key of an edge."""
+    if key is None:
+        return "nothing"
     if key and key[0] == "raised":
         return f"{key[1].__name__}"
-    if not host:
+    if not isinstance(action, Host):
         shown = _value(key)
         return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-    arrays = [f"{p[0]}[{','.join(map(str, p[1]))}]" for p in key[1:] if len(p) == 3]
+    given = [p for p in key[1:] if isinstance(p, tuple) and isinstance(p[0], np.dtype)]
+    arrays = [f"{dtype}[{','.join(map(str, shape))}]" for dtype, shape, *_ in given]
     return ", ".join(arrays) or "done"
 
 

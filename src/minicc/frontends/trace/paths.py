@@ -25,7 +25,6 @@ from minicc.ir.core import Array, Module, attribute_key
 
 DENSE = 0x101  # among the flags of an array that is C-contiguous and aligned
 EDGES = 64  # outcomes of one break that are remembered
-_SHOWN = 60  # characters of a value in an explanation
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -445,21 +444,15 @@ def dense(a: Array) -> Array:
 
 
 class Missed(NamedTuple):
-    """A call that left the paths that are known: the action, and what it gave.
+    """A call that left the paths that are known: the action, and the key of what it gave, if any.
 
-    `key` is equal for calls that left them at the same place with the same outcome.
+    `place` is equal for calls that left them at the same place.
     """
 
     action: Action
-    seen: Any
     effects: int
+    place: int
     key: Any
-
-    def told(self) -> str:
-        """Where it was, and what was new, for people."""
-        seen = str(self.seen)
-        shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
-        return f"{self.action.where}: {self.action.describe()}, {shown} is new"
 
 
 def replay(
@@ -481,13 +474,13 @@ def replay(
         try:
             outcome = attempt(action, pool)
         except UnsupportedError:  # the trace says so, and leaves the call to NumPy
-            return Missed(action, None, effects, None)
+            return Missed(action, effects, id(node), None)
         effects += action.is_effect
         edge = node.edges.get(outcome.key)
         if edge is None:
             known = after.get((node.state, outcome.key)) if node.state is not None else None
             if known is None:
-                return Missed(action, outcome.value, effects, (id(node), outcome.key))
+                return Missed(action, effects, id(node), outcome.key)
             added = range(len(pool), len(pool) + len(outcome.arrays))
             edge = Edge((*node.carried, *added), known)
             node.remember(outcome.key, edge)

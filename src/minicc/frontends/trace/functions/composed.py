@@ -69,11 +69,14 @@ def nan_to_num(
     out = np_.copy(box)
     if box.dtype.kind == "f":
         limits = np.finfo(box.dtype)
-        out = np_.where(np_.isnan(box), np.asarray(nan, box.dtype), box)
         high = limits.max if posinf is None else posinf
         low = limits.min if neginf is None else neginf
-        out = np_.where(isposinf(recorder, box), np.asarray(high, box.dtype), out)
-        out = np_.where(isneginf(recorder, box), np.asarray(low, box.dtype), out)
+        masks = np_.isnan(box), isposinf(recorder, box), isneginf(recorder, box)
+        for mask, number in zip(masks, (nan, high, low), strict=True):
+            if is_symbolic(number):
+                np_.copyto(out, number, where=mask)
+            else:
+                out = np_.where(mask, np.asarray(number, box.dtype), out)
     if not copy:
         box[...] = out
         return box

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.dispatch import is_symbolic, value_of
 from minicc.frontends.trace.functions.movement import cut_axis, flat
 from minicc.frontends.trace.indexing import taken
 from minicc.frontends.trace.recorder import Recorder
@@ -152,6 +152,8 @@ def tile(recorder: Recorder, A: Any, reps: Any) -> Value:  # NumPy's name
 @traces("repeat")
 def repeat(recorder: Recorder, a: Any, repeats: Any, axis: int | None = None) -> Value:
     """Each element repeated, along an axis or in row-major order."""
+    if isinstance(repeats, (Tracer, list, tuple)) and is_symbolic(repeats):
+        recorder.refuse("MC0241", "data say how many elements there are")
     value = value_of(recorder, a)
     if axis is None:
         value = flat(recorder, value)
