@@ -241,6 +241,24 @@ def test_seeds_of_unsigned_types() -> None:
             compiled(wrong, 20)
 
 
+def test_numbers_that_are_made_of_others_twice() -> None:
+    def f(x: Any, numbers: list[float]) -> Any:
+        total = rest = 0.0
+        for number in numbers:
+            y = number - rest
+            t = total + y
+            rest = (t - total) - y
+            total = t
+        return x * total, x + rest, total, rest
+
+    g, x = minicc.jit(f, threads=1), np.arange(3.0)
+    for k in range(4):
+        numbers = [0.1 * k + j for j in range(40)]
+        for mine, theirs in zip(g(x, numbers), f(x, numbers), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    assert len(g.explain().recompilations) == 2
+
+
 def test_programs_have_a_bound_and_many_traces_are_told(caplog: pytest.LogCaptureFixture) -> None:
     def f(x: Array, n: int) -> Any:
         return x[:n]

@@ -35,6 +35,7 @@ ELEMENTS: dict[type, Any] = {
     bool: np.bool_,
 }
 OPEN = (list, tuple, dict)  # whose elements may have references of their own
+_NAMED = 100  # characters of the name of what a number is made of
 _INPUTS = 64  # of one program that are no arguments
 COMPARED = 1024  # bytes up to which an array from outside is a constant, and compared
 _AFRESH = 8  # traces that begin again for an input that a break or a loop came before
@@ -216,7 +217,10 @@ class Given:
         is_number = type(value) in ELEMENTS and type(value) is not bool  # a condition is a guard
         known = self._steps.get((function, refs))
         if known is None:
-            name = f"{function.__name__}({', '.join(self._names[r] for r in refs)})"
+            # a number may be made of another twice, whose name would stand in its own twice
+            names = [self._names[r] for r in refs]
+            named = [n if len(n) <= _NAMED else f"{n[:_NAMED]}..." for n in names]
+            name = f"{function.__name__}({', '.join(named)})"
             place = self._add(name, None, value)
             seen = None if is_number else _key(value)
             known = self._steps[function, refs] = _Step(place, function, refs, type(value), seen)
