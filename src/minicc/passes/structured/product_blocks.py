@@ -39,6 +39,8 @@ _COPIED = 1.2  # of them, before they are
 _NEAR = 0.3  # of what it takes to copy a line from beyond the second cache, one from there takes
 _PACKED = 1.05  # what a multiply-add takes more where a packed side may be far by then
 _APART = 2.0  # what a copy takes more that is a launch before the product, and all of rhs
+_PITCH = 2048  # bytes from one column of lhs to the next up to which it is read where it lies
+_IN_LINES = 0.96  # of what that takes where tiles read lines of lhs, as it lies by columns
 _LAUNCH = 1000  # multiply-adds in which such a launch begins and ends
 _COMES = 4.6  # multiply-adds in which a vector comes from the second cache
 _START = 24.0  # in which a register tile begins
@@ -63,7 +65,7 @@ class Sides(NamedTuple):
     depth: int
     size: int
     total: int
-    by_columns: bool  # lhs, which is copied, too, then
+    by_columns: bool  # lhs, which may be copied, too, then
     layout: Vectors
 
     @property
@@ -85,7 +87,7 @@ class Blocks(NamedTuple):
 def in_blocks(
     group: Group, product: Product, target: Target, constants: frozenset[Value]
 ) -> Draft | None:
-    """How a product is tiled whose sides come from far; None for others.
+    """How a product is tiled of which instances copy blocks; None where that does not pay.
 
     Both sides are matrices of known sizes, and rhs no constant. Where lhs lies by columns, it
     is no constant either: a constant is packed in the order in which tiles read it.
@@ -111,7 +113,8 @@ def in_blocks(
         by_columns=not as_it_lies,
         layout=layout,
     )
-    blocks = _blocks_that_pay(sides, target)
+    both = not as_it_lies and _is_apart(sides, target)
+    blocks = _blocks_that_pay(sides, both, target)
     if blocks is None:
         return None
     position, (reduction,) = group.body.ops.index(op), contraction.depth
@@ -122,7 +125,7 @@ def in_blocks(
         draft.around = (Around(position, reduction, blocks.deep),)
     else:
         draft.cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    copied = (rhs,) if as_it_lies else (lhs, rhs)
+    copied = (lhs, rhs) if both else (rhs,)
     draft.promotes = tuple([Promotion(position, k) for k in copied])
     return draft
 
@@ -140,21 +143,29 @@ def varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
     return v in args and group.operands[args.index(v)] not in constants
 
 
-def _blocks_that_pay(sides: Sides, target: Target) -> Blocks | None:
-    """The cheapest blocks; None where something else costs less, or nothing much."""
+def _blocks_that_pay(sides: Sides, both: bool, target: Target) -> Blocks | None:
+    """The cheapest blocks, to which `both` sides are copied or rhs alone.
+
+    None where something else costs less, or nothing much.
+    """
     lanes = sides.layout.lanes
     few = sides.rows < _FEWEST_ROWS or sides.depth < _FEWEST_TERMS
     if few or sides.columns < lanes:
         return None
-    if sides.by_columns:  # each element of lhs is on another page
-        return cheapest_blocks(sides, target) if sides.bytes > target.l2 // 4 else None
-    blocks = cheapest_blocks(sides, target)
-    if blocks is None or _comes_from_far(sides, target):
+    blocks = cheapest_blocks(sides._replace(by_columns=both), target)
+    if blocks is None or both or _comes_from_far(sides, target):
         return blocks
     if -(-blocks.rows // blocks.height) < PACK_READS:
         return None
-    pays = cost_of_blocks(blocks, sides, target) < _cost_without(sides, target)
-    return blocks if pays else None
+    otherwise = _cost_without(sides, target) * (_IN_LINES if sides.by_columns else 1)
+    cost = cost_of_blocks(blocks, sides._replace(by_columns=False), target)
+    return blocks if cost < otherwise else None
+
+
+def _is_apart(sides: Sides, target: Target) -> bool:
+    """Whether lhs that lies by columns is too far apart to be read so."""
+    columns_apart = sides.bytes > target.l2 // 4 and sides.rows * sides.size > _PITCH
+    return columns_apart or _comes_from_far(sides, target)
 
 
 def _comes_from_far(sides: Sides, target: Target) -> bool:
