@@ -37,12 +37,20 @@ def twice(x: Any) -> Any:
     return x * 2
 
 
+def which(a: Any, b: Any, c: Any) -> Any:
+    return a * (1 + 2 * (a is b) + 4 * (b is c) + 8 * (a is c))
+
+
 CALLS: dict[str, tuple[Callable[..., Any], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
     "any number of arguments": (
         of_any,
         [((A, B), {}), ((A, B, A + 1), {}), ((A,), {}), ((B, A), {}), ((A, B), {"scale": 2.0})],
     ),
     "one array twice": (of_any, [((A, B), {}), ((A, A), {}), ((B, A), {})]),
+    "some of three": (
+        which,
+        [((A, B, B), {}), ((A, A, B), {}), ((A, B, A), {}), ((A, A, A), {}), ((A, B, A + 1), {})],
+    ),
     "functions": (applied, [((A,), {}), ((A, np.cos), {}), ((A, twice), {}), ((A, np.sin), {})]),
     "texts": (applied, [((A, np.sin, "plain"), {}), ((A, np.sin, "".join(["twi", "ce"])), {})]),
     "containers": (

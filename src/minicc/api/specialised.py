@@ -130,7 +130,7 @@ class InlineCache:
     does not serve is looked up by its key.
     """
 
-    __slots__ = ("_fixed", "_nested", "_told", "_wanted", "found", "run")
+    __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "found", "run")
 
     def __init__(
         self, found: Specialisation, call: Call, leaves: Sequence[Any], nested: list[Any]
@@ -144,15 +144,15 @@ class InlineCache:
         self._wanted = [_wanted(leaf) for leaf in leaves]
         self._fixed = call.fixed(found.given.moving)
         self._told = call.told(self._fixed)
+        self._same = _same(call.arrays)
 
     @staticmethod
     def of(found: Specialisation, call: Call) -> InlineCache | None:
         """One for a call, if its arguments are plain and it gives no sizes as numbers."""
-        apart = len(set(map(id, call.arrays))) == len(call.arrays)
         leaves: list[Any] = []
         nested: list[Any] = []
         _spread(call.values, leaves, nested)
-        plain = apart and all(map(_is_plain, leaves)) and not found.sizes.given
+        plain = all(map(_is_plain, leaves)) and not found.sizes.given
         return InlineCache(found, call, leaves, nested) if plain else None
 
     def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
@@ -179,7 +179,7 @@ class InlineCache:
                 arrays.append(value)
             elif value is not like and (kind is not str or value != like):
                 return None
-        if len(arrays) > 1 and len(set(map(id, arrays))) < len(arrays):
+        if len(arrays) > 1 and _same(arrays) != self._same:
             return None
         if self._fixed and tuple([value_key(numbers[k]) for k in self._fixed]) != self._told:
             return None
@@ -188,6 +188,12 @@ class InlineCache:
             return None
         self.found.used = next(_TICKS)
         return arrays, inputs
+
+
+def _same(arrays: Sequence[Any]) -> list[int]:
+    """For each array the first that is the same one; nothing where all are others."""
+    ids = list(map(id, arrays))
+    return list(map(ids.index, ids)) if len(set(ids)) < len(ids) else []
 
 
 def _spread(values: Iterable[Any], leaves: list[Any], nested: list[Any]) -> None:
