@@ -175,12 +175,8 @@ def _comes_from_far(sides: Sides, target: Target) -> bool:
 
 @cache
 def cheapest_blocks(sides: Sides, target: Target) -> Blocks | None:
-    """The blocks whose product costs least; None where no tile fits.
-
-    Of the register tiles those are tried that are best for all of it.
-    """
-    tiles = nsmallest(_TILES, _tiles(sides, target), key=lambda tile: _of_all(tile, sides))
-    found = [b for tile in tiles for b in _blocks(sides, *tile, target)]
+    """The blocks, of the best register tiles, whose product costs least; None where none fits."""
+    found = [b for tile in _best_tiles(sides, target) for b in _blocks(sides, *tile, target)]
     return min(found, key=lambda b: cost_of_blocks(b, sides, target), default=None)
 
 
@@ -212,7 +208,7 @@ def _cost_without(sides: Sides, target: Target) -> float:
             return _of_all(tile, sides) + _COMES * passes * vectors
         return _PACKED * _of_all(tile, sides) + copy
 
-    return min(map(cost, _tiles(sides, target)), default=inf)
+    return min(map(cost, _best_tiles(sides, target)), default=inf)
 
 
 def _line(sides: Sides, target: Target) -> float:
@@ -242,6 +238,12 @@ def _multiplied(b: Blocks, lanes: int, near: bool) -> float:
     return late * (whole * row(b.height) + (row(few) if few else 0.0))
 
 
+@cache
+def _best_tiles(sides: Sides, target: Target) -> list[tuple[int, int]]:
+    """The register tiles in which all of the product takes least."""
+    return nsmallest(_TILES, _tiles(sides, target), key=lambda tile: _of_all(tile, sides))
+
+
 def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
     """Register tiles of rows and columns that blocks may consist of."""
     lanes, extents = sides.layout.lanes, {"rows": sides.rows, "columns": sides.columns}
@@ -256,8 +258,8 @@ def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
 def _blocks(sides: Sides, height: int, width: int, target: Target) -> Iterator[Blocks]:
     """Blocks of whole tiles that the second cache has room for."""
     room = min(int(_BLOCK_OF_L2 * target.l2) // sides.size, MOST_COPIED)
-    for most in (sides.depth, _DEEPEST, _DEEPEST // 2, _DEEPEST // 4):
-        deep = -(-sides.depth // -(-sides.depth // most))
+    most = (sides.depth, _DEEPEST, _DEEPEST // 2, _DEEPEST // 4)
+    for deep in dict.fromkeys(-(-sides.depth // -(-sides.depth // n)) for n in most):
         copied = room // deep
         tall = copied if sides.by_columns else sides.rows
         for rows in _parts(sides.rows, tall, height):
