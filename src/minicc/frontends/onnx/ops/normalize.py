@@ -30,13 +30,14 @@ def _mul(ctx: Context, a: Value, b: Value) -> Value:
 def batch_normalization(
     ctx: Context, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
 ) -> Value | tuple[Value, ...]:
-    """The line x * scale' + shift', a channel each, with the stored mean and variance."""
+    """The line x * scale' + shift', a channel each, with the stored mean and variance.
+
+    Before opset 9, `spatial` = 0 has one for each element.
+    """
     if ctx.opset < 7 and not node.integer("is_test", 0):
         raise ctx.unsupported("training mode", "export the model for inference")
     if node.integer("training_mode", 0):
         return _training(ctx, node, x, scale, bias, (mean, variance))
-    if not node.integer("spatial", 1):
-        raise ctx.unsupported("statistics of each element", "export it with spatial = 1")
     epsilon = node.number("epsilon", 1e-5)
     known = [ctx.array(v) for v in (scale, bias, mean, variance)]
     if any(a is None for a in known):
@@ -50,7 +51,9 @@ def batch_normalization(
             exact = s / np.sqrt(v + epsilon)
             factor = ctx.constant(exact.astype(x.type.dtype.numpy))
             shift = ctx.constant((b - m * exact).astype(x.type.dtype.numpy))
-    return _add(ctx, _mul(ctx, x, per_channel(ctx, factor, x)), per_channel(ctx, shift, x))
+    if node.integer("spatial", 1):  # else they have the extents of all axes but the first
+        factor, shift = per_channel(ctx, factor, x), per_channel(ctx, shift, x)
+    return _add(ctx, _mul(ctx, x, factor), shift)
 
 
 def _training(
