@@ -221,21 +221,26 @@ def test_what_must_be_written_out() -> None:
     np.testing.assert_allclose(last, want, rtol=1e-5, atol=1e-6)
 
 
-def test_a_scan_of_opset_8_has_batches() -> None:
+@pytest.mark.parametrize("lengths", [None, [4, 6], [0, 1]])
+def test_a_scan_of_opset_8_has_batches(lengths: list[int] | None) -> None:
     node = scan(directions=[1, 0])
-    node.input.insert(0, "")
+    node.input.insert(0, "" if lengths is None else "lengths")
     rng = np.random.default_rng(3)
     s = rng.standard_normal((2, 3)).astype(np.float32)
     a, b = (rng.standard_normal((2, 6, 3)).astype(np.float32) for _ in range(2))
     inputs = [info("s", F, [2, 3]), info("a", F, [2, 6, 3]), info("b", F, [2, 6, 3])]
+    feed = {"s": s, "a": a, "b": b}
+    if lengths is not None:
+        inputs.append(info("lengths", INT, [2]))
+        feed["lengths"] = np.array(lengths)
     made = session([node], inputs, [info("last", F), info("all", F)], opset=8)
-    last, everything = made.run(None, {"s": s, "a": a, "b": b})
-    for n in range(2):
-        state, rows = s[n], []
-        for left, right in zip(a[n, ::-1], b[n], strict=True):
-            rows.append((state + left) * right)
+    last, everything = made.run(None, feed)
+    for n, count in enumerate(lengths or [6, 6]):
+        state, rows = s[n], np.zeros((6, 3), np.float32)
+        for k, (left, right) in enumerate(zip(a[n, :count][::-1], b[n], strict=False)):
+            rows[k] = (state + left) * right
             state = state + left + right
-        np.testing.assert_allclose(everything[n], np.stack(rows), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(everything[n], rows, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(last[n], state, rtol=1e-4, atol=1e-5)
     assert "static shapes" in made.report()
 

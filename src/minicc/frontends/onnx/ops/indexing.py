@@ -83,6 +83,11 @@ def reverse_sequence(ctx: Context, node: Node, x: Value, lengths: Value) -> Valu
     """The first `lengths[b]` steps of each sequence backwards, the rest as it is."""
     rank = x.type.rank
     batch, time = ctx.axis("batch_axis", 1, rank), ctx.axis("time_axis", 0, rank)
+    return reversed_steps(ctx, x, lengths, batch, time)
+
+
+def reversed_steps(ctx: Context, x: Value, lengths: Value, batch: int, time: int) -> Value:
+    """The first `lengths[b]` steps of each entry of a batch backwards, the rest as it is."""
     shape = x.type.shape
     known = ctx.array(lengths)
     if known is not None and (known == known.flat[0]).all() and isinstance(shape[time], int):

@@ -23,6 +23,7 @@ from minicc.frontends.onnx.nested import branch
 from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.frontends.onnx.ops.counted import count_rounds
 from minicc.frontends.onnx.ops.growing import with_growth
+from minicc.frontends.onnx.ops.indexing import reversed_steps
 from minicc.frontends.onnx.ops.lists import with_lists
 from minicc.frontends.onnx.ops.movement import moved
 from minicc.frontends.onnx.ops.scans import (
@@ -156,7 +157,9 @@ def _outputs(
         if not importer.wants:
             raise ctx.unsupported(f"{text} is decided by data", "write it as a Loop")
         raise ctx.free(list(map(symbol, importer.wants)), text)
-    return (_batches if batched else _scan)(ctx, node, body, given, emit)
+    if batched:
+        return _batches(ctx, node, body, operands[0], given, emit)
+    return _scan(ctx, node, body, given, emit)
 
 
 def _branches(
@@ -257,9 +260,17 @@ def _counted(
 
 
 def _scan(
-    ctx: Context, node: Node, body: Body, operands: Sequence[Value], emit: Emit
+    ctx: Context,
+    node: Node,
+    body: Body,
+    operands: Sequence[Value],
+    emit: Emit,
+    inside: Value | None = None,
 ) -> tuple[Value, ...]:
-    """A Scan: its inputs are cut along any axis and either way, and so are its outputs stacked."""
+    """A Scan: its inputs are cut along any axis and either way, and so are its outputs stacked.
+
+    Rounds that are not `inside` leave the states as they are, and rows of zeros.
+    """
     scanned = node.integer("num_scan_inputs", 1)
     if not 1 <= scanned <= len(operands):
         inputs = counted(len(operands), "input")
@@ -270,9 +281,16 @@ def _scan(
     axes = node.integers("scan_input_axes") or (0,) * scanned
     given = [_moved(ctx, v, axis, 0) for v, axis in zip(operands[n:], axes, strict=True)]
     count: Dim = given[0].type.shape[0]
+    if inside is not None:
+        given.append(inside)
+        backwards = None  # they are turned around already
 
     def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        made = body.emit([*states, *slices])
+        made = body.emit([*states, *slices[:scanned]])
+        if inside is not None:
+            others = [*states, *(ctx.scalar(0, v) for v in made[n:])]
+            pairs = zip(made, others, strict=True)
+            made = [ctx.emit(graph.Select, slices[-1], new, old) for new, old in pairs]
         return made[:n], made[n:]
 
     first, last = (
@@ -285,14 +303,34 @@ def _scan(
 
 
 def _batches(
-    ctx: Context, node: Node, body: Body, operands: Sequence[Value], emit: Emit
+    ctx: Context,
+    node: Node,
+    body: Body,
+    lengths: Value | None,
+    operands: Sequence[Value],
+    emit: Emit,
 ) -> tuple[Value, ...]:
-    """Opset 8's Scan: the first axis of everything is a batch, each entry a scan of its own."""
+    """Opset 8's Scan: the first axis of everything is a batch, each entry a scan of its own.
+
+    Entry `b` has `lengths[b]` rounds, and what it scans backwards begins with the last of them.
+    """
+    given = [*operands]
+    if lengths is not None and given:
+        ways = node.integers("directions") or ()
+        first = len(given) - node.integer("num_scan_inputs", 1)
+        for k, back in enumerate(ways, first):
+            if back:
+                given[k] = reversed_steps(ctx, given[k], lengths, 0, 1)
+        batch, steps = given[-1].type.shape[:2]
+        number = ctx.emit(graph.Iota, shape=(1, steps), axis=1, dtype=I64)
+        last = ctx.reshape(ctx.cast(lengths, I64), (batch, 1))
+        given.append(ctx.emit(graph.Lt, number, last))
 
     def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        return [], list(_scan(ctx, node, body, slices, emit))
+        inside = None if lengths is None else slices[-1]
+        return [], list(_scan(ctx, node, body, slices[: len(operands)], emit, inside))
 
-    return emit(ctx, Loop(operands[0].type.shape[0], [], operands), each)
+    return emit(ctx, Loop(given[0].type.shape[0], [], given), each)
 
 
 def _moved(ctx: Context, x: Value, source: int, target: int) -> Value:
