@@ -403,6 +403,12 @@ def test_as_numpy_has_it(case: Case) -> None:
         agree(one, other, case.error)
 
 
+def test_rows_that_are_longer_than_labels() -> None:
+    model = Case("ZipMap", X[:2], [[{3: 1.0}]], {"classlabels_int64s": [3]}).model()
+    with pytest.raises(UserError, match=r"ZipMap: it has 1 label, and rows of an array of shape"):
+        InferenceSession(model, threads=1).run(None, {"x": X[:2]})
+
+
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_as_onnx_runtime_has_it(case: Case) -> None:
     ort = pytest.importorskip("onnxruntime")

@@ -97,6 +97,11 @@ def no_axes() -> NodeProto:
 CHECKER = "`onnx.checker.check_model(path, full_check=True)` says more"
 DATA = DIGITS.read_bytes()
 W = np.ones((2, 3, 3, 3), "f")
+INFO = helper.make_tensor_value_info
+BODY = helper.make_graph([node("Relu", "a")], "body", [INFO("a", 1, None)], [INFO("y", 1, None)])
+BRANCH = helper.make_graph(
+    [node("Relu", "x")], "branch", [], [INFO("y", 1, None), INFO("y", 1, None)]
+)
 
 CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
     "no bytes": (
@@ -385,6 +390,29 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         (
             "MC0128 error: Reshape (opset 17) on f32[1,3,4,4], i64[2]: the shape [-1, 5] "
             "has no whole number for -1\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "a body of too few inputs": (
+        model_of(node("Loop", "n", "", "x", body=BODY), constants={"n": np.array(3)}),
+        UserError,
+        (
+            "MC0127 error: Loop (opset 17) on i64, f32: its graph does not fit it: it "
+            "takes 1 value and should take 3\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "a branch of too many outputs": (
+        model_of(
+            node("If", "c", then_branch=BRANCH, else_branch=BRANCH),
+            constants={"c": np.array(True)},
+        ),
+        UserError,
+        (
+            "MC0127 error: If (opset 17): its graph does not fit it (a branch gives 2 values, "
+            "and the node 1)\n"
             "  at: it\n"
             f"  hint: {CHECKER}"
         ),

@@ -11,6 +11,7 @@ from minicc.frontends.onnx.model.reader import Model, Node, read_subgraph
 from minicc.frontends.onnx.nested import rename
 from minicc.frontends.onnx.ops.scans import TooManyError
 from minicc.ir.core import Value
+from minicc.wording import counted
 
 
 class Importing(Protocol):
@@ -51,10 +52,27 @@ class Body:
         self.node = node
         self.graph = read_subgraph(node.attributes[attribute], model.opsets, model.files)
         self.inputs = [name for name, _ in self.graph.inputs]
+        self._check(len(node.inputs), model.opsets.get("", 0))
         self.place = place = f"{node.name}/{'each' if attribute == 'body' else attribute}"
         made = {o for n in self.graph.nodes for o in n.outputs if o}
         self.names = {n: f"{place}/{n}" for n in (*made, *self.inputs, *self.graph.initialisers)}
         model.add({self.names[n]: tensor for n, tensor in self.graph.initialisers.items()})
+
+    def _check(self, given: int, opset: int) -> None:
+        """MC0127 where the body of a loop does not take or give as many values as the node says."""
+        if self.node.op == "Loop":
+            wanted, states = max(given, 2), max(given - 2, 0) + 1
+        elif self.node.op == "Scan":
+            wanted = given - (opset < 9)
+            states = wanted - self.node.integer("num_scan_inputs", 1)
+        else:
+            return
+        taken, made = len(self.inputs), len(self.graph.outputs)
+        text = f"takes {counted(taken, 'value')} and should take {wanted}"
+        if taken == wanted:
+            text = f"gives {counted(made, 'value')} and should give at least {states}"
+        if taken != wanted or made < states:
+            raise self.importer.ctx.wrong(f"its graph does not fit it: it {text}")
 
     def emit(self, given: Sequence[Value]) -> list[Value]:
         """The values of its outputs for values of its inputs."""

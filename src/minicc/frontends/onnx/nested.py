@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from minicc.frontends.onnx.model.reader import Model, Node, read_node, read_subgraph
+from minicc.wording import counted
 
 # operators whose sub-graphs run as often as data say
 CONTROL = ("If", "Loop", "Scan")
@@ -28,9 +29,11 @@ def branch(node: Node, taken: bool, model: Model) -> list[Node]:
     made = {o for n in inner.nodes for o in n.outputs if o}
     place = f"{node.name}/{'then' if taken else 'else'}"
     names = {name: f"{place}/{name}" for name in (*made, *inner.initialisers)}
-    bound = zip(inner.outputs, node.outputs, strict=True)
+    if len(inner.outputs) != len(node.outputs):
+        text = f"a branch gives {counted(len(inner.outputs), 'value')}, and the node"
+        raise ValueError(f"{text} {len(node.outputs)}")
     ends: list[Node] = []
-    for name, out in bound:
+    for name, out in zip(inner.outputs, node.outputs, strict=True):
         if out:
             ends.append(Node("Identity", f"{place}/{out}", (names.get(name, name),), (out,), {}))
     model.add({names[name]: tensor for name, tensor in inner.initialisers.items()})

@@ -14,6 +14,7 @@ from minicc.frontends.onnx.host.text import each, texts
 from minicc.frontends.onnx.ml.arithmetic import default_of, listed
 from minicc.frontends.onnx.model.reader import Node
 from minicc.ir.core import Array
+from minicc.wording import counted
 
 _DOMAIN = "ai.onnx.ml"
 Map = dict[Any, Any]
@@ -86,6 +87,9 @@ def zip_map(node: Node, x: Array) -> list[Map]:
     """For each row a map from labels, in their order, to its numbers; a vector is one row."""
     labels = node.attributes.get("classlabels_strings") or node.integers("classlabels_int64s") or ()
     rows = x[None] if x.ndim == 1 else x
+    if rows.ndim != 2 or rows.shape[1] != len(labels):
+        text = f"it has {counted(len(labels), 'label')}, and rows of an array of shape"
+        raise ValueError(f"{text} {list(x.shape)}")
     return [dict(sorted(zip(labels, row, strict=True))) for row in rows.tolist()]
 
 
