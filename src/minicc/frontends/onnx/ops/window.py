@@ -162,7 +162,8 @@ def _taps(ctx: Context, n: Dim, frame: Frame, axis: int) -> tuple[Dim, Dim]:
     room = before + reached - span
     if not at_least(room, 0):
         ctx.demand(minimum(room, 0), 0, "a window that fits")
-    taps, last = minimum(size, ceildiv(before, dilation)), room // stride
+    # the first that lies in the padding, too, without which more windows would fit
+    taps, last = minimum(size, ceildiv(before - 1, dilation) + 1), room // stride
     return taps, maximum(last * stride + (taps - 1) * dilation + 1 - before, 0)
 
 
