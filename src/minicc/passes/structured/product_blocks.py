@@ -57,6 +57,7 @@ class Sides(NamedTuple):
     """What a product multiplies: extents, and how its operands lie.
 
     `size` and `total` are bytes of an element and of a result. There is a `batch` of such products.
+    `both` are copied where lhs lies by columns, too far apart to be read so; else rhs alone is.
     """
 
     batch: int
@@ -65,7 +66,7 @@ class Sides(NamedTuple):
     depth: int
     size: int
     total: int
-    by_columns: bool  # lhs, which may be copied, too, then
+    both: bool
     layout: Vectors
 
     @property
@@ -110,11 +111,11 @@ def in_blocks(
         depth=depth,
         size=max(contraction.vectors, op.operands[lhs].type.dtype.bytes),
         total=op.results[0].type.dtype.bytes,
-        by_columns=not as_it_lies,
+        both=False,
         layout=layout,
     )
-    both = not as_it_lies and _is_apart(sides, target)
-    blocks = _blocks_that_pay(sides, both, target)
+    sides = sides._replace(both=not as_it_lies and _is_apart(sides, target))
+    blocks = _blocks_that_pay(sides, not as_it_lies, target)
     if blocks is None:
         return None
     position, (reduction,) = group.body.ops.index(op), contraction.depth
@@ -125,7 +126,7 @@ def in_blocks(
         draft.around = (Around(position, reduction, blocks.deep),)
     else:
         draft.cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    copied = (lhs, rhs) if both else (rhs,)
+    copied = (lhs, rhs) if sides.both else (rhs,)
     draft.promotes = tuple([Promotion(position, k) for k in copied])
     return draft
 
@@ -143,23 +144,22 @@ def varies(group: Group, v: Value, constants: frozenset[Value]) -> bool:
     return v in args and group.operands[args.index(v)] not in constants
 
 
-def _blocks_that_pay(sides: Sides, both: bool, target: Target) -> Blocks | None:
-    """The cheapest blocks, to which `both` sides are copied or rhs alone.
+def _blocks_that_pay(sides: Sides, by_columns: bool, target: Target) -> Blocks | None:
+    """The cheapest blocks; None where something else costs less, or nothing much.
 
-    None where something else costs less, or nothing much.
+    Lhs may lie `by_columns`.
     """
     lanes = sides.layout.lanes
     few = sides.rows < _FEWEST_ROWS or sides.depth < _FEWEST_TERMS
     if few or sides.columns < lanes:
         return None
-    blocks = cheapest_blocks(sides._replace(by_columns=both), target)
-    if blocks is None or both or _comes_from_far(sides, target):
+    blocks = cheapest_blocks(sides, target)
+    if blocks is None or sides.both or _comes_from_far(sides, target):
         return blocks
     if -(-blocks.rows // blocks.height) < PACK_READS:
         return None
-    otherwise = _cost_without(sides, target) * (_IN_LINES if sides.by_columns else 1)
-    cost = cost_of_blocks(blocks, sides._replace(by_columns=False), target)
-    return blocks if cost < otherwise else None
+    otherwise = _cost_without(sides, target) * (_IN_LINES if by_columns else 1)
+    return blocks if cost_of_blocks(blocks, sides, target) < otherwise else None
 
 
 def _is_apart(sides: Sides, target: Target) -> bool:
@@ -188,7 +188,7 @@ def cost_of_blocks(b: Blocks, sides: Sides, target: Target) -> float:
     comes = _comes_from_far(sides, target)
     wait = [-(-instances // n) * n - instances + comes * (n - 1) / 2 for n in _WORKERS]
     idle = sum(wait) / len(wait) / instances
-    once = _COPIED if sides.by_columns else _LATER * comes
+    once = _COPIED if sides.both else _LATER * comes
     fetch = _line(sides, target) * (once * b.rows + _COPIED * b.columns)
     far = b.rows * b.columns * sides.total > _BLOCK_OF_L2 * target.l2
     joins = b.rows * b.columns / b.deep if b.deep < sides.depth else 0
@@ -249,7 +249,7 @@ def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
     lanes, extents = sides.layout.lanes, {"rows": sides.rows, "columns": sides.columns}
     for tile in register_tiles(("rows",), "columns", extents, lanes, target.registers):
         height, width = tile["rows"], tile["columns"]
-        near = height <= _WAYS or sides.by_columns
+        near = height <= _WAYS or sides.both
         busy = height * sides.layout.of(width) >= _IN_FLIGHT
         if near and busy and (width % lanes == 0 or width == sides.columns):
             yield height, width
@@ -261,7 +261,7 @@ def _blocks(sides: Sides, height: int, width: int, target: Target) -> Iterator[B
     most = (sides.depth, _DEEPEST, _DEEPEST // 2, _DEEPEST // 4)
     for deep in dict.fromkeys(-(-sides.depth // -(-sides.depth // n)) for n in most):
         copied = room // deep
-        tall = copied if sides.by_columns else sides.rows
+        tall = copied if sides.both else sides.rows
         for rows in _parts(sides.rows, tall, height):
             for columns in _parts(sides.columns, min(copied, MOST_TOTALS // rows), width):
                 yield Blocks(height, width, rows, columns, deep)
