@@ -14,7 +14,7 @@ from tests.sweeps import part
 import minicc
 from minicc.compile.compiler import lower
 from minicc.ir import kernel
-from minicc.ir.core import walk
+from minicc.ir.core import Module, walk
 from minicc.ir.interpret import run
 from minicc.ir.schedule import Around, Promotion, Schedule
 from minicc.ir.space import PARALLEL
@@ -68,6 +68,20 @@ def schedules(function: Callable[..., Any], *given: Any) -> Sequence[Schedule]:
     return [g.schedule for _, g in named_groups(lowered) if g.schedule is not None]
 
 
+def named(module: Module) -> tuple[str, Sequence[str]]:
+    """What the only group of a product is called, and its dimensions."""
+    options = minicc.Options(target=TARGET.name)
+    ((name, group),) = named_groups(lower(module, options, stop="collapse"))
+    (op,) = group.body.ops
+    assert isinstance(op, Generic)
+    return name, op.space.names
+
+
+def with_schedule(name: str, plan: Schedule) -> minicc.Options:
+    given = f"{quote(name)} = {print_attribute(plan)}\n"
+    return minicc.Options(target=TARGET.name, schedules=given)
+
+
 @pytest.mark.parametrize(("function", "x", "w", "element"), CASES.values(), ids=CASES)
 def test_instances_copy_what_they_multiply(
     function: Callable[..., Any], x: tuple[int, ...], w: tuple[int, ...], element: type
@@ -96,11 +110,7 @@ def test_blocks_of_all_kinds(
     left, right = arrays_of((37, 24), (24, 52), f64)
     left = left if function is product else np.ascontiguousarray(left.T)
     module = minicc.jit(function).lower(left, right).module
-    options = minicc.Options(target=TARGET.name)
-    ((name, group),) = named_groups(lower(module, options, stop="collapse"))
-    (op,) = group.body.ops
-    assert isinstance(op, Generic)
-    row, column, depth = op.space.names
+    name, (row, column, depth) = named(module)
     plan = Schedule(
         grid=(row, column),
         tiles=((row, 18), (column, 32)),
@@ -108,8 +118,7 @@ def test_blocks_of_all_kinds(
         around=(Around(0, depth, size),),
         promotes=tuple(Promotion(0, k) for k in copied),
     )
-    given = f"{quote(name)} = {print_attribute(plan)}\n"
-    options = minicc.Options(target=TARGET.name, schedules=given)
+    options = with_schedule(name, plan)
     for stop in ("tile", "pack", "parallelize"):
         (found,) = run(lower(module, options, stop=stop), [left, right])
         np.testing.assert_allclose(found, function(left, right), rtol=1e-12, atol=1e-10)
@@ -121,19 +130,14 @@ def test_rows_of_a_copy_begin_with_a_line() -> None:
     """A vector of them that lay in two lines would take two reads."""
     left, right = arrays_of((60, 20), (20, 73), f32)
     module = minicc.jit(product).lower(left, right).module
-    options = minicc.Options(target=TARGET.name)
-    ((name, group),) = named_groups(lower(module, options, stop="collapse"))
-    (op,) = group.body.ops
-    assert isinstance(op, Generic)
-    row, column, _ = op.space.names
+    name, (row, column, _) = named(module)
     plan = Schedule(
         grid=(row, column),
         tiles=((row, 60), (column, 73)),
         steps=((row, 2),),
         promotes=(Promotion(0, 1),),
     )
-    given = f"{quote(name)} = {print_attribute(plan)}\n"
-    options = minicc.Options(target=TARGET.name, schedules=given)
+    options = with_schedule(name, plan)
     kernels = lower(module, options, stop="bufferize")
     ops = [op for f in kernels.functions for op in walk(f.body)]
     copies = [op.result.type for op in ops if isinstance(op, kernel.Alloc)]
