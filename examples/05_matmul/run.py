@@ -29,10 +29,10 @@ WIDTH = 96
 STAGES = {
     "specialise": "the graph: one op; letters say which axes are paired and summed",
     "lower-to-structured": "a loop nest: y and z are parallel, k is summed",
-    "schedule": "the choice of tiles: rows by columns; the right matrix is packed",
-    "tile": "y and z are cut: an instance makes a tile of yi times zi elements",
+    "schedule": "the choice of tiles: steps of rows by columns; the right matrix is copied",
+    "tile": "z is cut: an instance makes some columns, in steps of yi times zi elements",
     "bufferize": "a kernel: a grid of instances, whose values are tiles",
-    "parallelize": "the program: launches on buffers, a barrier where one needs the other",
+    "parallelize": "the program: a launch on buffers, whose instances threads share",
 }
 
 
@@ -82,7 +82,7 @@ def inner_loop(assembler: str) -> Counter[str]:
 
 def main() -> int:
     """Return 0 where the inner loop has a multiply-add for each vector of the tile."""
-    a, b = np.zeros((64, 96), np.float32), np.zeros((96, 128), np.float32)
+    a, b = np.zeros((60, 96), np.float32), np.zeros((96, 128), np.float32)
     module = minicc.jit(product, options=OPTIONS).lower(a, b).module
     last: str | None = None
     tiles: dict[str, int] = {}
@@ -94,7 +94,7 @@ def main() -> int:
         if stage == "schedule":
             (group,) = (op for op in module.main.body.ops if isinstance(op, Group))
             assert group.schedule is not None
-            tiles = dict(group.schedule.tiles)
+            tiles = dict(group.schedule.steps)
         last = stage
 
     # A tile of 4 x 16 floats would be 8 registers of 8 floats; for each k the loop would read 4

@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float32]
 
 
 def scaled(x: Array, w: Array) -> Array:
-    """A product of few columns, times a number."""
+    """A product of few rows, times a number."""
     return (x @ w) * 2
 
 
@@ -56,7 +56,7 @@ def main() -> int:
     """Return 0 where the edits are in what runs."""
     options = minicc.Options(threads=1, target="x86-64")
     rng = np.random.default_rng(0)
-    x, w = rng.normal(size=(64, 32)).astype(np.float32), np.eye(32, dtype=np.float32)
+    x, w = rng.normal(size=(6, 32)).astype(np.float32), np.eye(32, dtype=np.float32)
     feed = {"x": x, "w": w}
     start = minicc.jit(scaled, options=options).lower(x, w).module
     good = []

@@ -51,7 +51,7 @@ def main() -> int:
             print(f"  {instruction.name:10} {', '.join(sorted(instruction.needs)) or 'nothing'}")
     print(f"\n{record_of('minicc.backends.llvm.instructions').head()}")
     rng = np.random.default_rng(0)
-    a = rng.integers(0, 256, (256, 256)).astype(np.uint8)
+    a = rng.integers(0, 256, (252, 256)).astype(np.uint8)
     b = rng.integers(-128, 128, (256, 256)).astype(np.int8)
     found = {}
     words: list[str] = []

@@ -63,8 +63,10 @@ class Body:
         if self.node.op == "Loop":
             wanted, states = max(given, 2), max(given - 2, 0) + 1
         elif self.node.op == "Scan":
-            wanted = given - (opset < 9)
-            states = wanted - self.node.integer("num_scan_inputs", 1)
+            wanted, scanned = given - (opset < 9), self.node.integer("num_scan_inputs", 1)
+            if not 1 <= scanned <= wanted:
+                return  # which is told for itself
+            states = wanted - scanned
         else:
             return
         taken, made = len(self.inputs), len(self.graph.outputs)
