@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -102,3 +104,24 @@ def test_numpy_that_raises_is_asked() -> None:
         jitted(np.zeros(3))
     with np.errstate(all="raise"), pytest.raises(FloatingPointError):
         jitted(np.zeros(3))
+
+
+def test_numpy_that_raised_before_the_import_is_asked() -> None:
+    text = (
+        "import numpy as np; np.seterr(all='raise'); import minicc\n"
+        "jitted = minicc.jit(lambda x: 1 / x, threads=1)\n"
+        "try: print(jitted(np.zeros(3)))\n"
+        "except FloatingPointError: print('raised')"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "raised\n"
+
+
+def test_what_numpy_tells_of_is_the_same_after_a_break() -> None:
+    jitted = minicc.jit(lambda x: np.unique(np.log(x)) + 1, threads=1)
+    for told in ("ignore", "warn"):
+        with np.errstate(over=told):
+            before = np.geterr()
+            for _ in range(3):
+                jitted(np.zeros(3))
+            assert np.geterr() == before

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
-import numpy as np
-
+from minicc import errstate
 from minicc.api.agreement import Trial
 from minicc.api.graph_programs import GraphProgram, require_worth
 from minicc.api.patience import Patience
@@ -70,19 +69,6 @@ _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
 
 
-# how NumPy tells of overflows and their like, for a context; asking for it by name takes a while
-_UMATH = getattr(getattr(np, "_core", None), "umath", None)
-_STATE: Any = getattr(_UMATH, "_extobj_contextvar", None)
-_USUAL = None if _STATE is None else _STATE.get(None)
-
-
-def _raises() -> bool:
-    """Whether NumPy is told to raise or call something where a number overflows or such."""
-    if _STATE is not None and _STATE.get(None) is _USUAL:
-        return False
-    return not {"raise", "call", "log", "print"}.isdisjoint(np.geterr().values())
-
-
 class Jitted:
     """What `jit` returns.
 
@@ -113,7 +99,7 @@ class Jitted:
         except UserError:
             self.__wrapped__(*args, **kwargs)  # raises what Python raises
             raise
-        if _raises():
+        if errstate.raises():
             return self.__wrapped__(*args, **kwargs)  # at the operation that overflows or such
         try:
             return self._called(values, args, kwargs)
