@@ -54,6 +54,9 @@ class Interpreted:
         body = self.module.main.body
         return [np.asarray(a) for a in Interpreter(self.module).region(body, inputs, {})]
 
+    def ready(self, shapes: Any) -> Any:
+        return self.run
+
 
 def outcome(f: Any, args: tuple[Any, ...]) -> Any:
     parameters = Parameters(f)

@@ -445,10 +445,11 @@ def _spelt(error: Exception) -> str:
 class _Code:
     """A segment's code, and what is known of its compilation."""
 
-    __slots__ = ("donated", "host", "kernels", "launches", "run", "sure")
+    __slots__ = ("donated", "host", "kernels", "launches", "ready", "run", "sure")
 
     def __init__(self, compilation: Compilation) -> None:
         self.run = compilation.executable.run
+        self.ready = compilation.executable.ready
         self.donated = compilation.executable.donated
         self.sure = compilation.executable.sure
         self.kernels = compilation.kernels

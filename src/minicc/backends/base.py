@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from minicc.backends.layout import Layout
 from minicc.ir.arrays import Code
@@ -120,10 +120,6 @@ class Executable(Code, Protocol):
 
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the program is for inputs of these shapes."""
-        ...
-
-    def ready(self, shapes: Sequence[tuple[int, ...]]) -> Callable[[list[Any]], list[Any]]:
-        """What `run` does for inputs of these shapes alone, with as little as can be around it."""
         ...
 
     def guards(self) -> list[str]:

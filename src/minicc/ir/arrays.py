@@ -42,6 +42,10 @@ class Code(Protocol):
         """
         ...
 
+    def ready(self, shapes: Sequence[tuple[int, ...]]) -> Callable[[list[Array]], list[Array]]:
+        """What `run` does for inputs of these shapes alone, with as little as can be around it."""
+        ...
+
 
 class Kept:
     """Memory of results that nobody holds any more, for those of later runs.

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from minicc.frontends.trace.loops.body import in_all_sizes
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
@@ -23,7 +25,7 @@ from minicc.frontends.trace.paths import (
     attempt,
     value_key,
 )
-from minicc.frontends.trace.pytree import Slot, mapped
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder, type_of
 from minicc.frontends.trace.states import State
 from minicc.frontends.trace.tracer import Tracer
@@ -232,19 +234,18 @@ def _boxed(recorder: Recorder, outcome: Outcome, fresh: Sequence[Value]) -> Any:
     made: dict[int, Any] = {}
 
     def box(leaf: Any, path: str) -> Any:
-        if not isinstance(leaf, Slot):
+        place = outcome.places.get(id(leaf))
+        if place is None:
             return leaf
-        if leaf.index not in made:
-            made[leaf.index] = one(leaf)
-        return made[leaf.index]
+        if place not in made:
+            made[place] = one(leaf, place)
+        return made[place]
 
-    def one(leaf: Slot) -> Any:
-        value = fresh[leaf.index]
-        scalar = leaf.kind is None and not value.type.rank
-        tracer = Tracer(recorder, value, scalar=scalar)
-        if not outcome.arrays[leaf.index].flags.c_contiguous:
-            tracer.lies(outcome.arrays[leaf.index].strides)
-        return Number(tracer, leaf.kind) if leaf.kind is float else tracer
+    def one(leaf: Any, place: int) -> Any:
+        tracer = Tracer(recorder, fresh[place], scalar=isinstance(leaf, np.generic))
+        if isinstance(leaf, np.ndarray) and not leaf.flags.c_contiguous:
+            tracer.lies(leaf.strides)
+        return Number(tracer, float) if type(leaf) is float else tracer
 
     return mapped(box, outcome.value)
 

@@ -19,25 +19,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.errors import UnsupportedError
-from minicc.frontends.trace.pytree import Slot, mapped, rebuild
+from minicc.errstate import Silent
+from minicc.frontends.trace.pytree import Slot, leaves, mapped, rebuild
 from minicc.ir.arrays import Code
 from minicc.ir.core import Array, Module, attribute_key
+from minicc.ir.types import is_free
 
 DENSE = 0x101  # among the flags of an array that is C-contiguous and aligned
 EDGES = 64  # outcomes of one break that are remembered
 _NUMBERS = (bool, int, float, complex)
+_NOWHERE: Mapping[int, int] = {}
 
 
 class Outcome(NamedTuple):
     """What an action gave: the edge's key, what Python sees, and arrays that join the pool.
 
-    `shows` says that one of them was a view of an array that it took.
+    `shows` says that one of them was a view of an array that it took; `places` are those in
+    `arrays` of leaves of the value, by their identity.
     """
 
     key: Any
     value: Any
     arrays: list[Array]
     shows: bool = False
+    places: Mapping[int, int] = _NOWHERE
 
 
 class Action:
@@ -172,18 +177,19 @@ class Host(Action):
         self.plain = not nested and len({*slots}) == len(slots)
 
     def perform(self, pool: Sequence[Array]) -> Outcome:
-        with np.errstate(all="ignore"):
-            if self.plain:
-                args = [s.of(pool) if type(s) is Slot else s for s in self.template]
-                given = [a for a in args if isinstance(a, np.ndarray)]
-                if not self.named:
-                    return self._told(self.function(*args), given)
-                named = {k: s.of(pool) if type(s) is Slot else s for k, s in self.named.items()}
+        if not self.plain:
+            args, named = rebuild(self.template, pool), rebuild(self.named, pool)
+            given = _arrays((args, named))
+        else:
+            args = [s.of(pool) if type(s) is Slot else s for s in self.template]
+            given = [a for a in args if isinstance(a, np.ndarray)]
+            named = self.named
+            if named:
+                named = {k: s.of(pool) if type(s) is Slot else s for k, s in named.items()}
                 given += [a for a in named.values() if isinstance(a, np.ndarray)]
-                return self._told(self.function(*args, **named), given)
-            args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
-            given = _arrays((args, kwargs))
-            return self._told(self.function(*args, **kwargs), given)
+        with Silent():
+            result = self.function(*args, **named)
+        return self._told(result, given)
 
     def first(self, pool: Sequence[Array]) -> Outcome:
         """The same; UnsupportedError where it writes to an array that it takes.
@@ -197,7 +203,7 @@ class Host(Action):
         before = [a.tobytes() for a in given] if self.foreign else []
         error = UnsupportedError("MC0243", f"{self.name} writes to an array that it takes")
         try:
-            with np.errstate(all="ignore"):
+            with Silent():
                 result = self.function(*args, **kwargs)
         except ValueError as raised:
             if not self.foreign and "read-only" in str(raised):
@@ -211,34 +217,29 @@ class Host(Action):
 
     def _told(self, result: Any, given: Sequence[Array]) -> Outcome:
         arrays: list[Array] = []
-        seen: list[Any] = []
+        seen: list[Any] = [type(result)]
         shows: list[bool] = []
-        known: dict[int, Slot] = {}
-
-        def take(leaf: Any, path: str) -> Any:
-            if id(leaf) in known:  # the same array once more
-                seen.append(known[id(leaf)].index)
-                return known[id(leaf)]
-            if isinstance(leaf, np.ndarray) and type(leaf) is not np.ndarray:
-                text = f"{self.name} gives a {type(leaf).__name__}"
-                raise UnsupportedError("MC0245", text)
-            if isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is float:
-                array = np.asarray(leaf)
-                if array.base is not None or any(array is a for a in given):
-                    shows.extend(True for a in given if np.may_share_memory(array, a))
-                    shows.extend(True for a in arrays if np.shares_memory(array, a))
-                whole = "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
-                kind = float if type(leaf) is float else whole
-                lies = () if array.flags.c_contiguous else (array.strides,)
-                seen.append((array.dtype, array.shape, kind, *lies))
-                arrays.append(array)
-                known[id(leaf)] = Slot(len(arrays) - 1, kind)
-                return known[id(leaf)]
-            seen.append(value_key(leaf))
-            return leaf
-
-        value = mapped(take, result)
-        return Outcome((type(result), *seen, *shows), value, arrays, any(shows))
+        known: dict[int, int] = {}
+        for leaf in leaves(result):
+            kind = type(leaf)
+            if kind is not np.ndarray and kind is not float and not isinstance(leaf, np.generic):
+                if isinstance(leaf, np.ndarray):
+                    text = f"{self.name} gives a {kind.__name__}"
+                    raise UnsupportedError("MC0245", text)
+                seen.append(value_key(leaf))
+                continue
+            place = known.setdefault(id(leaf), len(arrays))
+            if place < len(arrays):  # the same array once more
+                seen.append(place)
+                continue
+            array = np.asarray(leaf)
+            if array.base is not None or _is_one(array, given):
+                shows += [True for a in given if np.may_share_memory(array, a)]
+                shows += [True for a in arrays if np.shares_memory(array, a)]
+            lies = None if array.flags.c_contiguous else array.strides
+            seen.append((array.dtype, array.shape, kind, lies))
+            arrays.append(array)
+        return Outcome((*seen, *shows), result, arrays, bool(shows), known)
 
     @property
     def is_effect(self) -> bool:
@@ -371,7 +372,7 @@ class Node:
     """
 
     __slots__ = ("action", "carried", "code", "edges", "fills", "forgotten", "inputs", "module",
-                 "state", "text")  # fmt: skip
+                 "run", "state", "text")  # fmt: skip
 
     def __init__(
         self, module: Module, text: str, code: Code | None, inputs: Sequence[int], action: Action
@@ -379,6 +380,9 @@ class Node:
         self.module = module
         self.text = text
         self.code = code
+        shapes = [a.type.shape for a in module.main.args]
+        sized = any(map(is_free, shapes))
+        self.run = None if code is None else code.run if sized else code.ready(shapes)
         self.inputs = tuple(inputs)
         self.action = action
         self.fills: tuple[tuple[int, int], ...] = ()
@@ -401,16 +405,17 @@ class Node:
         What becomes of an argument that is written to is computed in its memory, where that is no
         other argument's.
         """
-        if self.code is None:
-            return list(state)
+        if self.run is None:
+            return [*state]
         given = [dense(state[k]) for k in self.inputs]
         action = self.action
+        assert self.code is not None
         if args and isinstance(action, Finish) and action.writes and self.code.sure:
             targets = [state[k] for k, _ in action.writes]
             if all(_is_own(a, state[:args], action.held) for a in targets):
                 into = self._into(given, state)
                 return [*state, *self.code.run(given, into=into)]
-        return [*state, *self.code.run(given)]
+        return [*state, *self.run(given)]
 
     def _into(self, given: Sequence[Array], state: Sequence[Array]) -> Mapping[int, Array]:
         """The outputs that may be computed in the memory of arguments that get them."""

@@ -173,7 +173,8 @@ class Slot:
     def of(self, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
         """What stands there; arrays without axes become NumPy's scalars."""
         if self.kind is None:
-            return _scalar(leaves[self.index])
+            array = leaves[self.index]
+            return array if array.ndim else array[()]
         if self.kind == "array":
             return leaves[self.index]
         if isinstance(self.kind, type):
@@ -209,10 +210,6 @@ def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> 
         return new
 
     return filled(structure)
-
-
-def _scalar(array: Any) -> Any:
-    return array if array.ndim else array[()]
 
 
 def copied(value: Any) -> Any:
