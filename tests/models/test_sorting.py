@@ -58,3 +58,11 @@ def test_a_median_of_windows_is_comparisons_of_shifted_rows() -> None:
     g = minicc.jit(smooth)
     np.testing.assert_array_equal(g(x), smooth(x))
     assert len(g.lower(x).at("structured").main.body.ops) <= 2
+
+
+@pytest.mark.parametrize("function", [np.sort, np.unique], ids=["a graph", "a break"])
+def test_what_has_no_machine_code_is_run_as_it_is(function: Any) -> None:
+    g, x = minicc.jit(lambda x: function(x), threads=1), np.random.default_rng(0).random(3000)
+    np.testing.assert_array_equal(g(x), function(x))
+    g.__wrapped__ = lambda x: "as it is"
+    assert g(x) == "as it is"

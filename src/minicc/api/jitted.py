@@ -277,7 +277,7 @@ class Jitted:
             found.sizes = sizes
             call.inputs = given.of(call.numbers) or []
             if traced.module is not None:
-                found.compilation = self._compilation(traced.module, sizes)
+                found.run_by(self._compilation(traced.module, sizes))
         except (Exception, GivenUp, Unsized) as error:
             self._known.refuse_sizes(call)
             self._reasons.append((0, f"no program for all sizes{said_by(error)}"))
@@ -315,7 +315,7 @@ class Jitted:
         found.add(traced, given)
         call.inputs = given.of(call.numbers) or []
         if traced.module is not None:
-            found.compilation = self._compilation(traced.module)
+            found.run_by(self._compilation(traced.module))
         return found
 
     def _tell(self, why: str) -> None:

@@ -120,6 +120,11 @@ class Specialisation:
         self.environment = Environment(self.references)
         self.hosted = traced.module is None and self.tree.is_hosted()
 
+    def run_by(self, compilation: Compilation) -> None:
+        """Take over what its graph was compiled to."""
+        self.compilation = compilation
+        self.hosted = bool(compilation.host) and not compilation.kernels
+
 
 class InlineCache:
     """The program of a call, found at a glance for others whose arguments are of the same types.
