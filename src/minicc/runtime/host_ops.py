@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minicc.errors import MiniccError, UserError
+from minicc.errstate import Silent
 from minicc.ir import affine, graph
 from minicc.ir.bind import bound_op, sizes_in
 from minicc.ir.core import REGISTRY, Array, Function, Literal, Op, Region, Value
@@ -37,10 +38,14 @@ class _Definitions(Interpreter):
         super().__init__()
         self.limit = limit
 
+    def silent(self, region: Region, inputs: Sequence[Any]) -> list[Any]:
+        """What a region gives, while NumPy tells of no overflow."""
+        with Silent():
+            return list(self.region(region, inputs, {}))
+
     def op(self, op: Op, operands: Sequence[Any], env: dict[Value, Any]) -> Sequence[Any]:
         try:
-            with np.errstate(all="ignore"):
-                found = super().op(op, operands, env)
+            found = super().op(op, operands, env)
         except MemoryError:
             raise no_memory(f"what {' '.join(op.loc)} gives") from None
         except OutOfRange as error:
@@ -52,15 +57,15 @@ class _Definitions(Interpreter):
             # the op is not for sizes that data decided, as a guard would say of compiled ones
             text = f"{op.opname}: {error}"
             raise UserError("MC0142", text, hint="give other inputs", where=op.loc) from error
-        require_array_fits(_bytes(found), self.limit, f"what {' '.join(op.loc)} gives")
+        if (size := _bytes(found)) > self.limit:
+            require_array_fits(size, self.limit, f"what {' '.join(op.loc)} gives")
         pairs = zip(found, op.results, strict=True)
         return [a if r.type.dtype is OPAQUE else np.asarray(a) for a, r in pairs]
 
 
 def _bytes(values: Sequence[Any]) -> int:
     """What arrays take, and sequences of them; a view counts as if it were none."""
-    inner = (_bytes(v) if isinstance(v, list) else getattr(v, "nbytes", 0) for v in values)
-    return sum(inner)
+    return sum([_bytes(v) if isinstance(v, list) else getattr(v, "nbytes", 0) for v in values])
 
 
 def run_by_definition(
@@ -83,13 +88,13 @@ def runner(function: Function, limit: int) -> Callable[[Sequence[Any], dict[str,
     ops = function.body.ops
     if not any(op.regions or sizes_in(op) or isinstance(op, graph.Stating) for op in ops):
         # what runs these keeps nothing of a run
-        return lambda inputs, sizes: list(first.region(function.body, inputs, {}))
+        return lambda inputs, sizes: first.silent(function.body, inputs)
 
     def run(inputs: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
         interpreter = _Definitions(limit)
         interpreter.named, interpreter.bound = first.named, first.bound
         interpreter.sizes = sizes
-        return list(interpreter.region(function.body, inputs, {}))
+        return interpreter.silent(function.body, inputs)
 
     return run
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from minicc.ir.arrays import NOWHERE, Array
 from minicc.ir.text.extents import binding_of, number_of, sizes_at
-from minicc.ir.types import TensorType
+from minicc.ir.types import TensorType, is_free
 
 Sizes = dict[str, int]
 Fits = Callable[[Mapping[str, int]], bool]
@@ -55,11 +55,13 @@ class Pipeline:
     ) -> None:
         self._args, self._results, self._steps = tuple(args), tuple(results), tuple(steps)
         self._shapes = [t.shape for t in types]
+        self._sized = any(map(is_free, self._shapes))
         self._dead = _last_uses(self._results, self._steps)
         self._made = {value for step in steps if step.native for value in step.outputs}
         self._fits = tuple(fits)
         self.close = close
         self._constants = dict(constants)
+        self._fixed = set(map(id, self._constants.values()))
 
     def guards(self) -> list[str]:
         """Nothing: what data decide is looked at when it is known."""
@@ -78,7 +80,7 @@ class Pipeline:
 
     def run(self, inputs: Sequence[Any], *, into: Mapping[int, Array] = NOWHERE) -> list[Any]:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
-        others = {id(a) for a in (*inputs, *self._constants.values())}
+        others = {*map(id, inputs), *self._fixed}
         outputs: list[Any] = []
         found = self.values(inputs, {})[::-1]
         for value in self._results:
@@ -92,7 +94,7 @@ class Pipeline:
 
     def values(self, inputs: Sequence[Any], around: Mapping[str, int]) -> list[Any]:
         """The outputs, which may be inputs, constants or views; `around` are sizes bound before."""
-        sizes = {**around, **sizes_at(self._shapes, inputs)}
+        sizes = {**around, **sizes_at(self._shapes, inputs)} if self._sized else {**around}
         known: dict[int, Any] = {**self._constants}
         known.update(zip(self._args, inputs, strict=True))
         for step, dead in zip(self._steps, self._dead, strict=True):
