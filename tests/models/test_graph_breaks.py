@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -380,3 +381,28 @@ def test_lists_of_elements_that_are_read() -> None:
             assert got[0] is got[1]["all"][0]
             got[0].append(0)  # a list of its own at each call
     assert compiled.explain().traced == 4
+
+
+def test_where_machine_code_brings_nothing_the_function_runs_as_it_is() -> None:
+    few, many = np.random.default_rng(0).random((40, 50)), np.random.default_rng(0).random(3000)
+
+    def runs_as_it_is(f: Any, x: Any) -> bool:
+        g = minicc.jit(f, threads=1)
+        np.testing.assert_array_equal(g(x), f(x))
+        np.testing.assert_array_equal(g(x), f(x))
+        g.__wrapped__ = lambda x: "as it is"
+        return isinstance(g(x), str)
+
+    assert runs_as_it_is(lambda x: x[x > 0.5], few)
+    assert runs_as_it_is(lambda x: np.unique(np.unique(x[3:9].T)[:5] + 1), few)
+    assert not runs_as_it_is(lambda x: x[x > 0.5], many)
+    assert not runs_as_it_is(lambda x: x[x * x > 0.5], few)
+    assert not runs_as_it_is(lambda x: x[x > 0.5] if x[0, 0] > 0 else x, few)
+
+
+def test_what_runs_as_it_is_gives_no_warning_either() -> None:
+    g = minicc.jit(lambda x: np.unique(np.log(x)), threads=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            g(np.zeros(3))

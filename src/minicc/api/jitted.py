@@ -136,7 +136,8 @@ class Jitted:
             self._served += 1
             if call is not None:
                 self._expect(call, found)
-            return self.__wrapped__(*args, **kwargs)
+            with errstate.Silent():  # as compiled code is
+                return self.__wrapped__(*args, **kwargs)
         missed: Missed | None = None
         try:
             if run is not None and found.traced is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.body import in_all_sizes
+from minicc.frontends.trace.loops.choices import work
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
     Action,
@@ -26,14 +27,16 @@ from minicc.frontends.trace.paths import (
     value_key,
 )
 from minicc.frontends.trace.pytree import mapped
-from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.recorder import VIEW_OPS, Recorder, type_of
 from minicc.frontends.trace.states import State
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
 from minicc.ir.arrays import Code
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.text.printer import print_module
 
 _MOST = 500  # new nodes of one traced call
+_LITTLE = 1 << 11  # numbers that NumPy computes while a call goes from one segment to the next
 
 Compile = Callable[[Module, str], Code | None]  # None where nothing is to run
 Place = Callable[[Value], int]
@@ -59,17 +62,23 @@ class Tree:
         self.plain: dict[Any, str] = {} if plain is None else plain
 
     def is_hosted(self) -> bool:
-        """Whether NumPy computes all that is known of it, and Python reads nothing of that."""
+        """Whether NumPy computes all that is known of it as soon, and Python reads nothing."""
         left = [] if self.root is None else [self.root]
         known = set(left)
         while left:
             node = left.pop()
-            if node.code is not None or not isinstance(node.action, (Host, Finish)):
+            if not isinstance(node.action, (Host, Finish)) or not _is_little(node.module):
                 return False
             new = {e.node for e in node.edges.values()} - known
             known |= new
             left += new
         return bool(known)
+
+
+def _is_little(module: Module) -> bool:
+    """Whether a segment is no more than views and one op of few numbers, with nothing to fuse."""
+    ops = [op for op in module.main.body.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
+    return not ops or (len(ops) == 1 and not ops[0].regions and work(ops[0]) <= _LITTLE)
 
 
 class Path:

@@ -28,7 +28,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
 from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 
-_VIEWS = (graph.Reshape, graph.Transpose, graph.Slice, graph.Broadcast)
+VIEW_OPS = (graph.Reshape, graph.Transpose, graph.Slice, graph.Broadcast)
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
 _LONG = 1_000  # ops of a trace up to which loops of few rounds are written out
@@ -289,7 +289,7 @@ class Recorder:
         if not found or value not in op.results:
             return
         if all(v in self.outside or v in self._known for v in op.operands):
-            if not isinstance(op, _VIEWS):
+            if not isinstance(op, VIEW_OPS):
                 self.numbers.keep_still(*found)
             self.outside[value] = frozenset[int]().union(*found)
 
