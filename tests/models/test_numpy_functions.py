@@ -407,3 +407,11 @@ def test_numbers_besides_the_array_that_data_give_are_no_constants(f: Function) 
         args = np.roll(np.arange(6.0), turn), np.roll([2, 1, 0, 3, 1, 0], 2 * turn)
         same(jitted(*args), f(*args), 1e-6)
     assert jitted.explain().recompilations == ("first call",)
+
+
+def test_the_greatest_but_nan_begins_with_what_is_given() -> None:
+    for initial in (0.0, np.nan, -np.inf):
+        for x in (np.array([np.nan, np.nan]), np.array([np.nan, -2.0]), np.zeros(0)):
+            got, breaks = call(lambda x, initial=initial: np.nanmax(x, initial=initial), x)
+            assert not breaks
+            same(got, np.fmax.reduce(x, initial=initial), 0)

@@ -168,8 +168,11 @@ def _but_nan(name: str, plain: str, fill: Any) -> None:
         if box.dtype.kind != "f":
             return function(box, axis, *args, **kwargs)
         number = np.asarray(fill, box.dtype)
+        initial = kwargs.get("initial")
+        if isinstance(initial, float) and np.isnan(initial):
+            initial, kwargs = None, {**kwargs, "initial": fill}
         result = function(np_.where(np_.isnan(box), number, box), axis, *args, **kwargs)
-        if not np.isinf(fill) or plain.startswith("arg"):
+        if not np.isinf(fill) or plain.startswith("arg") or initial is not None:
             return result
         keep = kwargs.get("keepdims", False)
         empty = np_.all(np_.isnan(box), axis=axis, keepdims=keep)
