@@ -47,6 +47,7 @@ from minicc.frontends.trace.functions import (
     sorting,
     statistics,
     transforms,
+    ufunc_methods,
     ufuncs,
     writes,
 )
@@ -69,7 +70,7 @@ from minicc.frontends.trace.tracing import (
 
 FAMILIES = (
     composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
-    sorting, statistics, transforms, ufuncs, views, writes,
+    sorting, statistics, transforms, ufunc_methods, ufuncs, views, writes,
 )  # fmt: skip
 
 __all__ = [
