@@ -70,7 +70,7 @@ def check_function(seed: int, folder: Path) -> list[str]:
     def fails(smaller: Program) -> bool:
         try:
             return kind(found[0]) in map(kind, judge_function(smaller).found)
-        except (SyntaxError, MiniccError):  # a line that another needs is gone
+        except (SyntaxError, NameError, MiniccError):  # a line that another needs is gone
             return False
 
     small = shrunk(program, fails, Program.smaller)

@@ -21,11 +21,14 @@ _FIELDS = ("[('a', 'f8'), ('b', 'i4'), ('s', 'S3')]", "[('a', 'f4', (2,)), ('b',
            "np.dtype([('b', '?'), ('a', 'f8'), ('d', 'M8[D]')], align=True)",
            "[('a', [('b', 'i2'), ('c', 'c8')]), ('b', 'i8')]")  # fmt: skip
 _OTHERS = ("rec", "rec", "day", "txt")
+_SHARED = ("X", "X", "X[::-1]", "X[1:]", "X.T")  # what of the first array another one is
+_SETUPS = ("H[:] = [3.0, -1.0]", "LOG.append(1)", "SEEN['a'] = 2", "Model.scale = 0.25",
+           "globals()['H'] = np.array([0.5, 1.0, 2.0])", "H.resize(3, refcheck=False)")  # fmt: skip
 _WORDS = ("", "a", "ab", "B2", "xyz", "3", "-1.5")
 
 
 def calls_of(source: Source) -> tuple[Call, ...]:
-    """Calls with the same types: other data, other sizes, other numbers."""
+    """Calls of other data, other sizes, other numbers; at times the last ones of other types."""
     count = source.pick((1, 2, 2, 3, 3, 4))
     common = source.pick(_DTYPES) if source.chance(0.5) else None
     specs = []
@@ -40,26 +43,32 @@ def calls_of(source: Source) -> tuple[Call, ...]:
     sizes = [(source.pick(of), source.pick(of)) for of in (_SIZES, _SIZES, _LARGER, _LARGER)]
     if source.chance(0.03):
         sizes[1] = (0, sizes[1][1])
-    special = source.chance(0.15)
+    special, turns = source.chance(0.15), source.chance(0.15)
+    shared = source.count(1, 5) if count > 1 and source.chance(0.06) else 0
+    setup = source.pick(_SETUPS) if source.chance(0.1) else "pass"
     calls = []
     numbers = [_numbers(source) for _ in range(2)]
     for k, size in enumerate(_SIZE_OF_CALL):
+        if turns and k > 3:
+            specs = [(*spec[:1], source.pick(_DTYPES), *spec[2:]) for spec in specs]
         arrays = [(name, _array_text(source, dtype, _extents(shape, sizes[size]), special), lay)
                   for name, dtype, shape, lay in specs]  # fmt: skip
         given = [(name, lay.format(text)) for name, text, lay in arrays]
+        if k == shared > 0:
+            given[:2] = [("x", f"(X := {given[0][1]})"), ("y", source.pick(_SHARED))]
         number = numbers[k == 3]
-        first = given[0][1]
+        first = arrays[0][1]
         made = {
             **number,
             "d": f'{{"p": {first}, "q": {number["s"]}}}',
-            "l": f"[{first}, {given[-1][1]}]",
+            "l": f"[{first}, {arrays[-1][1]}]",
             "m": f"Model({first}, {number['n']})",
             "rec": _records(source, fields, sizes[size][0]),
             "day": _days(source, unit, sizes[size][0]),
             "txt": f"np.array({source.rng.choice(_WORDS, sizes[size][0]).tolist()}, 'U5')",
         }
         given += [(name, made[name]) for name in others]
-        calls.append(Call(tuple(given), "3.0" if k == 3 else "2.0"))
+        calls.append(Call(tuple(given), "3.0" if k == 3 else "2.0", setup if k == 4 else "pass"))
     return tuple(calls)
 
 

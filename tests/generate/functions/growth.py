@@ -27,7 +27,8 @@ _ORDER = (0, 1, 2, 3, 4, 5, 0)
 _MOST = 1e4  # floats that are rounded stay below
 _ROUNDING = re.compile(
     r"mean|average|std|var\(|exp|log|sin|cos|tanh|arctan|hypot|norm|cbrt|angle|percentile|gradient|"
-    r"linspace|abs\(\{C|\} \*\* \{|unwrap|multi_dot|power"
+    r"linspace|trapezoid|quantile|median|det|fft|deg2rad|interp|abs\(\{C|\} \*\* \{|unwrap|"
+    r"multi_dot|power"
 )
 _PRODUCT = re.compile(r"@|dot|einsum|inner|multi_dot|convolve")
 _NUMBERS = ("2", "0.5", "1", "3", "-1", "0", "1.5", "True", "300", "1j", "G", "np.float32(0.5)",
@@ -103,7 +104,10 @@ class _Growth(_Filling):
         self.source = Source(seed)
         self.program = Program((), (), calls_of(self.source), _ORDER)
         self.program = replace(
-            self.program, strict=self.source.chance(0.4), threads=self.source.pick((1, 1, 1, 2))
+            self.program,
+            strict=self.source.chance(0.4),
+            threads=self.source.pick((1, 1, 1, 2)),
+            placed=self.source.pick((0, 0, 1, 9)),
         )
         self.names: Mapping[str, Any] = {}
         self.loose: set[str] = set()
@@ -314,7 +318,8 @@ class _Growth(_Filling):
     def _head(self, depth: int) -> list[Line] | None:
         """Open a block; the lines that close it, None where it has no body of its own."""
         source = self.source
-        kind = source.pick(("for", "for", "for", "for", "if", "if", "while", "with", "count"))
+        kind = source.pick(("for", "for", "for", "for", "if", "if", "while", "with", "count",
+                            "suppress"))  # fmt: skip
         self.count += 1
         if kind == "for":
             name = "ijk"[depth]
@@ -344,6 +349,8 @@ class _Growth(_Filling):
             lines = [(depth, f"{counter} = 0"), (depth, self._fill("for r in {v}:", False))]
             lines += [(depth + 1, step.replace("{i}", counter)) for step in steps]
             after = []
+        elif kind == "suppress":
+            lines, after = [(depth, source.pick(templates.CONTEXTS))], []
         else:
             lines = [(depth, f"def h{self.count}(p, q=1):")]
             argument = self._fill("{a}", False)
@@ -365,6 +372,8 @@ def _operands(name: str, value: Any) -> Iterable[tuple[str, Any]]:
     if hasattr(value, "log") and hasattr(value, "w"):
         return [(f"{name}.w", value.w), (f"{name}.k", value.k), (f"{name}.half", value.half),
                 (f"{name}.step({name}.w)", value.w)]  # fmt: skip
+    if hasattr(value, "both"):
+        return [(f"{name}.left", value.left), (f"{name}.right", value.right)]
     return [(name, value)]
 
 

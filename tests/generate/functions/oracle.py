@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +35,8 @@ def judge(program: Program, name: str = "drawn.py") -> Judged:
     left = False
     for k in program.order:
         theirs, mine = mirrored[f"call{k}"](), space[f"call{k}"]()
-        wanted, _ = _outcome(mirrored["f"], theirs)
-        got, plain = _outcome(compiled, mine)
+        wanted, _ = _outcome(mirrored["f"], theirs, program.placed)
+        got, plain = _outcome(compiled, mine, program.placed)
         left |= plain
         if isinstance(got, UnsupportedError):
             return Judged([], f"{got.code}: {got.message}", left)
@@ -46,12 +47,12 @@ def judge(program: Program, name: str = "drawn.py") -> Judged:
     return Judged([], "", left)
 
 
-def _outcome(f: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, bool]:
+def _outcome(f: Callable[..., Any], given: dict[str, Any], placed: int) -> tuple[Any, bool]:
     """The result or what was raised, and whether NumPy ran the function."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
         warnings.simplefilter("always")
         try:
-            result = f(**given)
+            result = f(*list(given.values())[:placed], **dict(list(given.items())[placed:]))
         except Exception as error:  # whatever the function raises
             result = error
     return result, any(w.category is minicc.PerformanceWarning for w in caught)
@@ -114,7 +115,7 @@ def _differs(a: Any, b: Any, tolerance: float, name: str, leaves: list[Any]) -> 
         if len(a) != len(b):
             return f"{name}: length {len(a)} and not {len(b)}"
         parts = [(f"{name}[{k}]", x, y) for k, (x, y) in enumerate(zip(a, b, strict=True))]
-    elif isinstance(b, dict) or hasattr(b, "log"):
+    elif isinstance(b, dict) or hasattr(b, "log") or is_dataclass(b):
         a, b = (x if isinstance(x, dict) else vars(x) for x in (a, b))
         if list(a) != list(b):
             return f"{name}: keys {list(a)} and not {list(b)}"

@@ -13,6 +13,10 @@ from typing import Any
 Line = tuple[int, str]  # depth and text
 
 HEADER = """\
+import contextlib
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
 nan, inf, G, H, LOG, SEEN = np.nan, np.inf, 2.0, np.array([1.0, 2.0]), [], {}
@@ -34,6 +38,25 @@ class Model:
     def step(self, x):
         self.calls += 1
         return x * self.scale + self.k
+
+
+@dataclass(frozen=True)
+class Pair:
+    left: Any
+    right: Any = 1
+
+    def both(self):
+        return self.left * self.right
+
+
+def kw(a, *, k=1, **more):
+    return (a * k)[::-1]
+
+
+def rest(first, *others, last=0):
+    for other in others:
+        first = first + other
+    return first - last
 
 
 def g(a, b=2):
@@ -77,7 +100,9 @@ if __name__ == "__main__":
         for run in (f, compiled):
             given = call()
             try:
-                print(run.__class__.__name__, run(**given))
+                placed = list(given.values())[:{placed}]
+                result = run(*placed, **dict(list(given.items())[{placed}:]))
+                print(run.__class__.__name__, result)
             except Exception as error:
                 print(repr(error))
             print("   ", given)
@@ -86,15 +111,17 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class Call:
-    """Arguments as texts; `number` is what the global `G` is then."""
+    """Arguments as texts; `number` is what the global `G` is then, `setup` a line before it."""
 
     arguments: tuple[tuple[str, str], ...]
     number: str = "2.0"
+    setup: str = "pass"
 
     def text(self, name: str) -> str:
         """A function that makes the arguments."""
         given = ", ".join(f"{k}={v}" for k, v in self.arguments)
-        return f"def {name}():\n    global G\n    G = {self.number}\n    return dict({given})\n"
+        lines = ("global G", f"G = {self.number}", self.setup, f"return dict({given})")
+        return f"def {name}():\n" + "".join(f"    {line}\n" for line in lines)
 
 
 @dataclass(frozen=True)
@@ -102,6 +129,7 @@ class Program:
     """A function with calls. `loose` are the names whose floats may differ by rounding.
 
     `scale` is the largest float that was met on the way, `itemsize` the smallest type of floats.
+    `placed` arguments are given by their places, the others by their names.
     """
 
     lines: tuple[Line, ...]
@@ -113,6 +141,7 @@ class Program:
     itemsize: int = 8
     strict: bool = False
     threads: int = 1
+    placed: int = 0
 
     def tolerance(self, name: str) -> float:
         """How far floats of a name may be from NumPy's."""
@@ -136,7 +165,7 @@ class Program:
         """A file that shows each call's outcome, NumPy's and minicc's."""
         options = "".join(f", {k}={v!r}" for k, v in self.options().items())
         calls = "".join(f"call{k}, " for k in self.order)
-        return self.text() + _RUN.format(options=options, calls=calls)
+        return self.text() + _RUN.format(options=options, calls=calls, placed=self.placed)
 
     def smaller(self) -> Iterator[Program]:
         """Programs that are a little smaller, the boldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -34,6 +35,8 @@ def leaves(value: Any) -> Iterator[Any]:
         yield from leaves(list(value.values()))
     elif hasattr(value, "log") and hasattr(value, "w"):
         yield from leaves([value.w, value.k, value.log])
+    elif is_dataclass(value):
+        yield from leaves(vars(value))
     elif isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
         yield value
 

@@ -43,6 +43,16 @@ np.rollaxis({a}, -1); {a}[..., ::-1]; np.array(list(zip({v}, {v}))); np.trim_zer
 np.stack([{a} * i for i in range(9)]); [(i, {s}) for i in range(10)]; np.vstack([{v}] * 3)
 np.array([r for r in {a}]); np.array([[{s} for j in range(9)] for i in range(10)])
 [r * 2 for r in {l}]; np.concatenate([{v} + i for i in range(9)])
+np.unstack({a})[0]; np.concat([{a}, {a}]); np.matrix_transpose({M}); np.indices({M}.shape)[0]
+np.fromfunction(lambda i, j: i + j, {M}.shape); np.meshgrid({v}, {v}, indexing="ij")[{k}]
+np.roll({M}, (1, -1), (0, 1)); np.pad({a}, 1, mode="edge"); np.pad({v}, 1, mode="reflect")
+np.pad({v}, (1, 2), constant_values={s}); np.pad({M}, ((0, 1), (2, 0)), mode="wrap")
+np.block([[{M}, {M}], [{M}, {M}]]); np.einsum("...->...", {a}); np.rot90({M}, {k}); {l}[::-1]
+np.piecewise({v}, [{v} > 0], [{s}, lambda q: q]); np.array([*{v}, {s}]); {a} if {c} else {a}
+kw({a}, k={s}); kw({a}, **{"k": {s}}); rest({a}, {s}, {s}); rest(*[{a}, {s}], last={s})
+Pair({a}, {s}); Pair({a}, {s}).both(); replace(Pair({a}, {s}), left={a}); Pair({a}, 1).left
+np.lib.stride_tricks.sliding_window_view({M}, (2, 1)); {a}[:, ::-1]; {a}[::-1, ..., ::-1]
+np.apply_along_axis(np.flip, 0, {a}); dict(a={a}, b={s})["a"]; np.mgrid[:2, :3][{k}]
 """
 LINEAR = """
 {z} + {z}; {z} - {z}; {z} * {z}; {z} + {z}; {z} - {z}; {z} * {z}; -{a}; abs({a}); np.add({z}, {z})
@@ -68,6 +78,15 @@ np.add({z}, {z}, dtype={d}); np.multiply.outer({v}, {v}); np.cumsum({v}, dtype={
 np.sum({a}, axis={x}, keepdims=True, where={B}); np.polyval([1, 2], {a}); {v} @ {M}; {M} @ {M}.T
 np.matmul({M}, {v}, dtype={d}); np.add.reduce({a}, axis=None, keepdims=True); np.nanmean({a})
 np.max({a}, axis=(0, -1), keepdims=True); np.logical_and.reduce({B}, axis={x}, keepdims=True)
+np.einsum("ij,jk,kl->il", {M}, {M}, {M}); np.einsum("ij,ij->", {M}, {M}); np.einsum("ij->j", {M})
+np.subtract.reduce({a}); np.subtract.accumulate({v}); np.add.reduceat({a}, [0, 0], axis={x})
+np.minimum.outer({v}, {v}); np.add.reduce({a}, axis={x}, initial={s}, where={B})
+np.correlate({v}, {v}); np.nancumsum({a}); np.nanmin({a}); np.diff({a}, n=2, axis={x})
+np.diff({v}, prepend={s}); np.cumulative_sum({v}); np.apply_along_axis(np.sum, 0, {a})
+np.einsum("i,j,k->ijk", {v}, {v}, {v}); {M}.T @ {M}.T; {M}[::-1] @ {M}.T; {M} @ {M}[:, ::-1]
+np.maximum({M} @ {M}, 0) + {z}; ({M} @ {v}).sum(); np.einsum("ij,jk->ki", {M}, {M})
+np.maximum.reduceat({v}, [0, 1, 0]); np.linalg.matrix_power({M}, 2); np.trapezoid({v})
+np.add.outer({a}, {v}); np.logical_or.accumulate({B}); np.minimum.accumulate({a}, axis={x})
 """
 # What may make much of a small difference: operands have to be exact.
 EXACT = """
@@ -103,6 +122,17 @@ np.max({a}) > {s}; np.tri({n}); np.array([e * 2 for e in {v}]); [e for e in {v} 
 len(LOG); LOG[-1:]; sum(LOG); SEEN.get("a", 0); "a" in SEEN; len(SEEN); H.copy(); bump(); len(m)
 {s} in {1, 2, 3}; getattr(m, "k"); [*{v}, *LOG][-1]; bump() + {z}; H[:1] + {s}; m.half * {n}
 sum(e for e in {v}); sorted({v}); max({v}); all({v} > 0); type({s}) is float
+np.bitwise_count({I}); np.lcm({I}, {I}); np.nextafter({F}, {z}); np.ldexp({F}, 2); np.exp2({F})
+np.float_power({F}, 2); np.nanargmax({a}); np.nanprod({a}); np.quantile({a}, 0.25); np.log2({F})
+np.multiply.accumulate({v}); np.multiply.reduce({a}, axis={x}); np.bitwise_or.accumulate({I})
+np.logical_xor.reduce({B}); np.divide.outer({v}, {v}); np.power.outer({v}, [0, 1, 2])
+np.setdiff1d({v}, {v}); np.union1d({v}, {v}); np.unique({a}, return_counts=True)[1]
+np.unique({a}, return_inverse=True)[1]; np.searchsorted(np.sort({v}), {z}, side="right")
+np.sort({a}, axis=None); np.result_type({a}, {z}); np.unpackbits({a}.view(np.uint8)); {a}.nbytes
+{a}.flags.c_contiguous; np.linalg.det({M}); np.fft.fft({v}); np.fft.rfft({F}); np.sinc({F})
+np.equal.outer({v}, {v}); np.greater.reduce({v}); np.floor_divide.reduce({v}); np.deg2rad({F})
+np.bitwise_xor.reduceat({I}, [0]); np.interp({v}, [0, 1, 3], [1, 2, -1]); np.argsort(-{v})
+{a}.max(axis={x}).argmin(); np.array_equiv({a}, {a}); np.nanmedian({a}); np.isneginf({F})
 """
 # Lines that write. Those below are conditioned as LINEAR is.
 WRITES = """
@@ -128,6 +158,17 @@ np.clip({a}, 0, 2, out={a}); {a}[np.arange(2)] = {z}; {a}[{n}, {n}] = {s}
 np.add.at({M}, ([0, 0], [0, -1]), {s}); np.maximum.at({v}, {I}, {s}); {a}.T[{j}] += {z}
 np.subtract({a}, {z}, out={a}, where={B}); np.matmul({M}, {M}, out={M}); {v}[{n}:{n} + 2] = {z}
 np.maximum({a}, {z}, out={a}); {M}[{n}] = {M}[{n} - 1] * {s}; {M}[:, {n}] -= {M}[{n}]
+{a}[...] += {a}[::-1]; {a}[::-1] -= {a}; {a}[::-2] = {s}; {M}[::-1, ::-1] *= {s}
+{M}.T[::-1] += {v}; {a}[-1:0:-1] = {z}; np.copyto({a}[::-1], {z}); np.add({z}, {z}, out={a}[::-1])
+np.multiply({a}[::-1], {s}, out={a}); np.add.accumulate({v}, out={v}); {M} @= {M}
+np.add.reduce({M}, 0, out={v}); np.matmul({M}, {v}, out={v}); {a}.sum(0, out={a}[0])
+np.einsum("ij,j->i", {M}, {v}, out={v}); np.take({v}, [0, -1], out={v}[:2])
+np.maximum.accumulate({a}, out={a}); {a}[:, None][0] = {z}; np.atleast_2d({v})[0] = {z}
+np.nan_to_num({a}, copy=False); np.add.at({a}, {B}, {s}); [put(q, {s}) for q in {M}]
+np.put_along_axis({a}, {I}, {s}, {x}); {M}[1:] = {M}[:-1] @ {M}; {M}[:] = {M} @ {M} + {M}
+{M} += {M} @ {M}; {M}[::-1] = {M} @ {M}; {M}.T[...] = {M} @ {M}; np.dot({M}, {v}, out={v})
+{a}[1:], {a}[:-1] = {a}[:-1], {a}[1:]; {a}[::2] += {a}[1::2]; {v}[::-1][1:] += {v}[:-1]
+LOG.extend([{n}, {n}]); kw({a}, k={s})[...] = {z}
 """
 WRITES_EXACT = """
 {a} /= {z}; {a} //= {z}; {a} %= {z}; {a} **= 2; {a} &= {z}; {a} |= {z}; {a} <<= 1; {a}.sort()
@@ -138,6 +179,8 @@ np.greater({a}, {z}, out={B}); np.subtract.at({v}, {I}, 1); {l}.append({s}); {l}
 m.calls += 1; m.k = {n}; m.log.append({n}); LOG.append({n}); SEEN["a"] = {n}
 H[0] = {n}; H[{k}] += 1; SEEN[{n}] = len(LOG); m.w = m.half; setattr(m, "k", {n})
 LOG.append(bump()); LOG.clear(); del LOG[:1]; np.floor_divide({a}, 2, out={a})
+np.divide({z}, {z}, out={a}[::-1]); np.multiply.at({v}, {I}, {z}); {a}[::-1].sort(); {a} >>= 1
+np.power({a}, 2, out={a}); np.multiply.accumulate({v}, out={v}); np.greater({z}, {z}, out={a})
 """
 # What is done with records, dates, spans of time and texts.
 OTHERS = """
@@ -188,6 +231,11 @@ CONDITIONS = (
     "{n} % 2 == 0", "len({a}) > 3", "{a}.ndim == 2", "{a}.max() >= 2 or {s} < 1", "{n} < {n}",
     "{v}[{n}] > 0", "not {B}.any()", "{s} == {s} and {v}[0] != 0", "{a}.size", "0 < {v}[0] < 3",
     "{s}", "{a}.shape == {a}.shape", "abs({s}) > 1", "{M}[0, {k}] <= {s}", "{a}.any()", "{v}[{n}]",
+)  # fmt: skip
+CONTEXTS = (
+    "with contextlib.suppress(ValueError, KeyError, IndexError):",
+    "with contextlib.suppress(KeyError):",
+    "with np.errstate(all='ignore'):",
 )  # fmt: skip
 HEADS = (
     "for {i} in range({n}):", "for {i} in range(len({a})):", "for {i} in range(1, {v}.shape[0]):",
