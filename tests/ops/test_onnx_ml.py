@@ -451,6 +451,17 @@ def test_a_number_that_is_no_category() -> None:
         session.run(None, {"x": encoder.x})
 
 
+def test_vectors_have_as_many_features_as_was_said_of_inputs_of_any_width() -> None:
+    vector = helper.make_node("FeatureVectorizer", ["x"], ["y"], "", domain="ai.onnx.ml",
+                              inputdimensions=[2])  # fmt: skip
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", "width"])
+    session = session_of([vector], [given], TensorProto.FLOAT)
+    for width in (2, 4, 1, 0):
+        x = np.ones((3, width), np.float32)
+        (got,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(got, np.pad(x, ((0, 0), (0, 2)))[:, :2])
+
+
 def test_each_operator_has_a_case() -> None:
     enter_all()
     names = {

@@ -112,13 +112,16 @@ def _with_columns(ctx: Context, x: Value) -> Value:
 
 def _of_width(ctx: Context, x: Value, width: int) -> Value:
     rows, own = x.type.shape
-    if width < 0 or width == own or not isinstance(own, int):
+    if width < 0 or width == own:
         return x
-    if width < own:
-        return ctx.emit(graph.Slice, x, starts=(0, 0), stops=(rows, width), steps=(1, 1))
-    zero = ctx.scalar(0, F32)
-    zeros = ctx.emit(graph.Broadcast, zero, shape=(rows, width - own))
-    return ctx.emit(graph.Concat, (x, zeros), axis=1)
+    if not isinstance(own, int) or own < width:
+        zero = ctx.scalar(0, F32)
+        missing = width - own if isinstance(own, int) else width
+        zeros = ctx.emit(graph.Broadcast, zero, shape=(rows, missing))
+        x = ctx.emit(graph.Concat, (x, zeros), axis=1)
+    if x.type.shape[1] == width:
+        return x
+    return ctx.emit(graph.Slice, x, starts=(0, 0), stops=(rows, width), steps=(1, 1))
 
 
 @operator(f"{_DOMAIN}.OneHotEncoder", attributes="cats_int64s cats_strings zeros")
