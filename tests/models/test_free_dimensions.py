@@ -437,6 +437,16 @@ def test_sizes_that_no_model_fits_are_refused_when_it_runs() -> None:
     assert session.run(None, {"x": x, "z": x[:1]})[0].shape == (3, 4)
 
 
+def test_parts_that_are_numbers_make_up_an_axis_of_any_size() -> None:
+    model = model_of(([node("Split", "x parts", "y z")], {"x": ["n"]}, {"parts": i64(1, 3)}, ()))
+    session = InferenceSession(model.SerializeToString())
+    x = np.arange(7, dtype=np.float32)
+    np.testing.assert_array_equal(session.run(None, {"x": x[:4]})[0], x[:1])
+    for n in (2, 7):
+        with pytest.raises(MiniccError, match="MC0142"):
+            session.run(None, {"x": x[:n]})
+
+
 @pytest.mark.parametrize("depth", [258, 300, 345, 514])
 def test_a_row_alone_whose_blocks_of_terms_are_no_multiple_of_its_sums(depth: int) -> None:
     random = np.random.default_rng(3)

@@ -19,7 +19,6 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim, add, ceildiv, floordiv, minimum, sizes
 from minicc.ir.affine_facts import at_least, greater, smaller
 from minicc.ir.core import Value
-from minicc.ir.graph.shapes import differ
 
 # From here on an end of a slice means "to the end"; a start, stop and step.
 _FAR = (1 << 31) - 1
@@ -331,8 +330,10 @@ def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tup
             # no part but the last is shorter
             given = [width] * (count - 1) + [total - width * (count - 1)]
     below = any(isinstance(n, int) and n < 0 for n in given)
-    if below or not given or differ(reduce(add, given), total):
-        raise ctx.refused(f"parts of {list(given)} of axis {axis}")
+    text = f"parts of {list(given)} of axis {axis}"
+    if below or not given:
+        raise ctx.refused(text)
+    ctx.demand(total, reduce(add, given), text)
     ends = list(accumulate(given, add))
     return tuple(cut(ctx, x, {axis: (end - n, end, 1)}) for n, end in zip(given, ends, strict=True))
 
