@@ -275,6 +275,10 @@ def test_masks_of_any_shape_and_of_one_size(shape: Any) -> None:
     for run in (masked(shape), minicc.jit(masked(shape))):
         with pytest.raises(ValueError, match="putmask: mask and data must be the same size"):
             run(np.zeros(5), mask)
+        with pytest.raises(
+            TypeError, match=r"int64.* to dtype.'int8'. according to the rule 'safe'"
+        ):
+            run(np.zeros((2, 3), np.int8), mask)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -121,6 +121,9 @@ def putmask(recorder: Recorder, a: Any, mask: Any, values: Any) -> None:
     box, shown = target(recorder, a), boxed(recorder, mask)
     if shown.size != box.size:
         raise ValueError("putmask: mask and data must be the same size")
+    if isinstance(values, (Tracer, np.ndarray)) and not getattr(values, "scalar", False):
+        like = np.zeros((1,) * values.ndim, values.dtype)
+        np.putmask(np.zeros(1, box.dtype), [True], like)  # which raises where NumPy casts none
     new = _in_turn(recorder, box, values, box.shape)
     copyto(recorder, box, new, "unsafe", shown.astype(bool).reshape(box.shape))
 
