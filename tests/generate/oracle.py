@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from tests.stages.schedules import rescheduled
 
 _LEAST_SCALE = 0.1
 _MOST_SCALE = 1e5
+_OF_SOME = {"ArgMax", "ArgMin"}  # which have no result where there are no elements
 _STAGE_TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-9}
 
 
@@ -190,8 +192,10 @@ def judge(case: Case, turn: int = 0, everything: bool = False) -> list[Finding]:
     forms = _forms(case)
     chosen = forms if everything else [forms[turn // 2 % len(forms)]][: turn % 2]
     for name, run in chosen:
-        if name in ("levels", "schedules"):
-            found += _levels(case) if name == "levels" else _schedules(case, turn)
+        if own := {"levels": _levels, "schedules": _schedules, "other sizes": _other_sizes}.get(
+            name
+        ):
+            found += own(case, turn)
             continue
         other = attempt(run)
         if other.values is None:
@@ -298,10 +302,52 @@ def _forms(case: Case) -> list[tuple[str, Callable[[], list[Any]]]]:
     forms += [("levels", form()), ("schedules", form())]
     if case.symbols:
         forms.append(("numbers for free dimensions", form(free=False, threads=1)))
+        forms.append(("other sizes", form()))
     return forms
 
 
-def _levels(case: Case) -> list[Finding]:
+def _resized(case: Case, rng: Random) -> Case:
+    """The same with other sizes of its free dimensions, and what its inputs hold repeated."""
+    some = (1, 1, 2, 3, 4, 7) if case.operators() & _OF_SOME else (0, 1, 1, 2, 3, 4, 7)
+    sizes = {name: rng.choice(some) for name in sorted(set(case.symbols.values()))}
+    inputs = {
+        name: np.resize(a, [sizes.get(case.symbols.get((name, k), ""), n)
+                            for k, n in enumerate(a.shape)]).astype(a.dtype)
+        for name, a in case.inputs.items()
+    }  # fmt: skip
+    return replace(case, inputs=inputs)
+
+
+def _other_sizes(case: Case, seed: int) -> list[Finding]:
+    """A session that ran runs other sizes as one does that knows no others, or refuses them too.
+
+    An operator that does nothing may refuse its operands or not.
+    """
+    other = _resized(case, Random(seed))
+
+    def run() -> list[Any]:
+        session = open_session(case, threads=1)
+        session.run(None, case.feeds())
+        return session.run(None, other.feeds())
+
+    got, want = attempt(run), by_minicc(other, free=False, threads=1)
+    sizes = {name: a.shape for name, a in other.feeds().items()}
+    if got.values is not None and want.values is not None:
+        text = _first(got.values, want.values, case)
+    elif got.values is None and isinstance(got.error, MiniccError) and want.values is None:
+        text = _told(got.error) if isinstance(got.error, CompilerBug) else ""
+    elif any(not a.size for a in other.feeds().values()):
+        text = ""
+    else:
+        text = f"{_said(got)} and not {_said(want)}"
+    return [Finding("wrong", "other sizes", f"{sizes}: {text}")] if text else []
+
+
+def _said(outcome: Outcome) -> str:
+    return "gives values" if outcome.error is None else _told(outcome.error)
+
+
+def _levels(case: Case, _: int) -> list[Finding]:
     """The interpreter after each stage against the meaning of the graph."""
 
     def after_each(unit: Unit, inputs: list[Array], options: Options) -> Iterator[tuple[str, Any]]:

@@ -21,7 +21,7 @@ _FIELDS = ("[('a', 'f8'), ('b', 'i4'), ('s', 'S3')]", "[('a', 'f4', (2,)), ('b',
            "np.dtype([('b', '?'), ('a', 'f8'), ('d', 'M8[D]')], align=True)",
            "[('a', [('b', 'i2'), ('c', 'c8')]), ('b', 'i8')]")  # fmt: skip
 _OTHERS = ("rec", "rec", "day", "txt")
-_SHARED = ("X", "X", "X[::-1]", "X[1:]", "X.T")  # what of the first array another one is
+_SHARED = ("X", "X.T", "X", "X[::-1]", "X[1:]")  # what of the first array another one is
 _SETUPS = ("H[:] = [3.0, -1.0]", "LOG.append(1)", "SEEN['a'] = 2", "Model.scale = 0.25",
            "globals()['H'] = np.array([0.5, 1.0, 2.0])", "H.resize(3, refcheck=False)")  # fmt: skip
 _WORDS = ("", "a", "ab", "B2", "xyz", "3", "-1.5")
@@ -55,7 +55,10 @@ def calls_of(source: Source) -> tuple[Call, ...]:
                   for name, dtype, shape, lay in specs]  # fmt: skip
         given = [(name, lay.format(text)) for name, text, lay in arrays]
         if k == shared > 0:
-            given[:2] = [("x", f"(X := {given[0][1]})"), ("y", source.pick(_SHARED))]
+            given[:2] = [
+                ("x", f"(X := {given[0][1]})"),
+                ("y", source.pick(_SHARED[: 5 if specs[0][2] else 2])),
+            ]
         number = numbers[k == 3]
         first = arrays[0][1]
         made = {

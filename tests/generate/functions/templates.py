@@ -131,7 +131,8 @@ np.unique({a}, return_inverse=True)[1]; np.searchsorted(np.sort({v}), {z}, side=
 np.sort({a}, axis=None); np.result_type({a}, {z}); np.unpackbits({a}.view(np.uint8)); {a}.nbytes
 {a}.flags.c_contiguous; np.linalg.det({M}); np.fft.fft({v}); np.fft.rfft({F}); np.sinc({F})
 np.equal.outer({v}, {v}); np.greater.reduce({v}); np.floor_divide.reduce({v}); np.deg2rad({F})
-np.bitwise_xor.reduceat({I}, [0]); np.interp({v}, [0, 1, 3], [1, 2, -1]); np.argsort(-{v})
+np.bitwise_xor.reduceat({I}, [0]); np.interp({v}, [0, 1, 3], [1, 2, -1])
+np.argsort(-{v}, kind="stable")
 {a}.max(axis={x}).argmin(); np.array_equiv({a}, {a}); np.nanmedian({a}); np.isneginf({F})
 """
 # Lines that write. Those below are conditioned as LINEAR is.
