@@ -462,6 +462,19 @@ def test_vectors_have_as_many_features_as_was_said_of_inputs_of_any_width() -> N
         np.testing.assert_array_equal(got, np.pad(x, ((0, 0), (0, 2)))[:, :2])
 
 
+def test_rows_of_any_width_are_as_wide_as_support_vectors() -> None:
+    machine = helper.make_node(
+        "SVMRegressor", ["x"], ["y"], "", domain="ai.onnx.ml", kernel_type="RBF",
+        kernel_params=[1.0, 0.0, 3.0], coefficients=[1.0], support_vectors=[2.0], rho=[0.5],
+        n_supports=1,
+    )  # fmt: skip
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", "width"])
+    session = session_of([machine], [given], TensorProto.FLOAT)
+    assert session.run(None, {"x": of([2], [2])})[0].tolist() == [[1.5], [1.5]]
+    with pytest.raises(UserError, match="MC0142"):
+        session.run(None, {"x": of([2, 2], [2, 2])})
+
+
 def test_each_operator_has_a_case() -> None:
     enter_all()
     names = {

@@ -119,8 +119,7 @@ def _kernel(ctx: Context, node: Node, x: Value, vectors: Array) -> Value:
     gamma, shift, degree = (float(n) for n in parts)
     if kind == "RBF":
         n, width = x.type.shape
-        if isinstance(width, int) and width != vectors.shape[1]:
-            raise ctx.wrong(f"its vectors of {vectors.shape[1]} do not fit rows of {width}")
+        ctx.demand(width, vectors.shape[1], f"vectors of {vectors.shape[1]} and rows of {width}")
         apart = ctx.emit(graph.Sub, ctx.reshape(x, (n, 1, width)), ctx.constant(vectors))
         square = ctx.emit(graph.Mul, apart, apart)
         distance = ctx.emit(graph.Reduce, square, axes=(2,), combine="add")
