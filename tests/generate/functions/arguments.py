@@ -10,7 +10,7 @@ from tests.generate.functions.program import Call
 from tests.generate.source import Array, Source
 
 _SIZES = (1, 2, 3, 4, 5, 5, 6, 7)
-_LARGER = (*_SIZES, 8, 9, 16, 17)
+_LARGER = (*_SIZES, 8, 9, 16, 17, 33)
 _SIZE_OF_CALL = (0, 0, 1, 0, 2, 3)
 _DTYPES = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8",
            "?", "?", "f2", "c16", "c8", "c16")  # fmt: skip

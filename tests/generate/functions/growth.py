@@ -107,6 +107,7 @@ class _Growth(_Filling):
             self.program,
             strict=self.source.chance(0.4),
             threads=self.source.pick((1, 1, 1, 2)),
+            target=self.source.pick(("", "", "", "avx2", "x86-64")),
             placed=self.source.pick((0, 0, 1, 9)),
         )
         self.names: Mapping[str, Any] = {}

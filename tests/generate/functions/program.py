@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minicc.target import TARGETS
+
 Line = tuple[int, str]  # depth and text
 
 HEADER = """\
@@ -141,6 +143,7 @@ class Program:
     itemsize: int = 8
     strict: bool = False
     threads: int = 1
+    target: str = ""
     placed: int = 0
 
     def tolerance(self, name: str) -> float:
@@ -150,7 +153,10 @@ class Program:
 
     def options(self) -> dict[str, Any]:
         """How it is compiled."""
-        return {"threads": self.threads, "math": "strict" if self.strict else "fast"}
+        how: dict[str, Any] = {"threads": self.threads, "math": "strict" if self.strict else "fast"}
+        if self.target and TARGETS[self.target].runs_here():
+            how["target"] = self.target
+        return how
 
     def text(self, extra: tuple[Line, ...] = ()) -> str:
         """The module with the function and its calls."""

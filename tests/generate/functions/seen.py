@@ -12,7 +12,7 @@ import numpy as np
 GROWING = "growing.py"  # the file that a function is said to be in while it grows
 _MOST_PROBES = 300
 _MOST_STEPS = 3000  # lines that a function runs
-_MOST_ELEMENTS = 2000  # of an array or a list
+_MOST_ELEMENTS = 4000  # of an array or a list
 _MOST_BITS = 256  # of an integer
 # by bytes of a float: what exact ones are multiples of, and what they stay below
 _EXACT = {2: (0.25, 8.0), 4: (2.0**-5, 128.0), 8: (2.0**-10, 65536.0)}
