@@ -172,6 +172,16 @@ def test_compiled_functions(k: int, dtype: str) -> None:
     assert not breaks
 
 
+@pytest.mark.parametrize(
+    "f", [lambda x: np.unstack(x + 1), lambda x: np.broadcast_arrays(x[0], 2.0, x[1])]
+)
+def test_elements_and_arrays_without_axes(f: Function) -> None:
+    x = sample((3,), "f8")
+    got, wanted = minicc.jit(f)(x), f(x)
+    assert list(map(type, got)) == list(map(type, wanted))
+    np.testing.assert_array_equal(got, wanted)
+
+
 NAN: list[Function] = [
     lambda x: np.nansum(x, 1), lambda x: np.nanprod(x), lambda x: np.nanmax(x, axis=0),
     lambda x: np.nanmin(x), lambda x: np.nanmean(x, 1), lambda x: np.nanvar(x, axis=(0, 1)),

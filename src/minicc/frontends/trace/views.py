@@ -371,7 +371,8 @@ def unstack(recorder: Recorder, x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The parts along an axis, without it."""
     box = boxed(recorder, x)
     k = normalize_axis_index(axis, box.ndim)
-    return tuple(indexed(box, *(slice(None),) * k, i) for i in range(box.shape[k]))
+    around = (slice(None),) * k
+    return tuple(box[(*around, i)] for i in range(box.shape[k]))  # of a vector, its elements
 
 
 @traces("broadcast_to", view=True)
@@ -390,7 +391,7 @@ def broadcast_to(recorder: Recorder, array: Any, shape: Any) -> Any:
 @traces("broadcast_arrays")
 def broadcast_arrays(recorder: Recorder, *args: Any) -> tuple[Any, ...]:
     """Arrays repeated to their common shape."""
-    boxes = [boxed(recorder, a) for a in args]
+    boxes = [boxed(recorder, recorder.namespace.asarray(a)) for a in args]
     shape: Any = graph.broadcast_shapes(*[b.shape for b in boxes])
     like = np.broadcast_to(0, shape)
 
