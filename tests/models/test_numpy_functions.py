@@ -173,13 +173,13 @@ def test_compiled_functions(k: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "f", [lambda x: np.unstack(x + 1), lambda x: np.broadcast_arrays(x[0], 2.0, x[1])]
+    "f", [lambda x: np.unstack(x + 1)[0], lambda x: np.broadcast_arrays(x[0], 2.0)[0]]
 )
 def test_elements_and_arrays_without_axes(f: Function) -> None:
     x = sample((3,), "f8")
     got, wanted = minicc.jit(f)(x), f(x)
-    assert list(map(type, got)) == list(map(type, wanted))
-    np.testing.assert_array_equal(got, wanted)
+    assert type(got) is type(wanted)
+    assert got == wanted
 
 
 NAN: list[Function] = [

@@ -133,6 +133,12 @@ def test_a_transposed_convolution_of_which_pads_leave_nothing() -> None:
     assert y.shape == (1, 3, 0, 6)
 
 
+def test_a_transposed_convolution_of_elements_far_apart_is_refused_at_once() -> None:
+    it = node("ConvTranspose", "x w", strides=[1 << 62])
+    with pytest.raises(minicc.UserError, match="MC0135"):
+        session([it], {"x": (np.float32, [1, 1, 2])}, w=np.ones((1, 1, 3), np.float32))
+
+
 def test_cubic_samples_within_half_an_element_of_the_border() -> None:
     x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3) ** 2
     grid = np.array([[[[-0.88, -0.78], [-1.5, 0.1]]]], np.float32)

@@ -48,13 +48,13 @@ def by_phases(
     """
     size, (low, high) = w.type.shape[2:], gone
     if groups == 1 and all(isinstance(n, int) for n in (*size, *low, *high)):
-        each = zip(static_shape(size), strides, static_shape(tuple(low)), strict=True)
-        axes = [_phases(*axis) for axis in each]
         counts = [
             n - 1 + ceildiv(k - a - b, s)
             for n, k, s, a, b in zip(x.type.shape[2:], size, strides, low, high, strict=True)
         ]
         if _pays(x, w, strides, counts):
+            each = zip(static_shape(size), strides, static_shape(tuple(low)), strict=True)
+            axes = [_phases(*axis) for axis in each]
             return _apart(ctx, x, w, axes, counts, gone)
     out = _together(ctx, x, w, groups, strides)
     # the last phases of the last element lie after the end
