@@ -18,6 +18,7 @@ from minicc.target import Target
 
 WIDE = Target.host().vector_bits == 512
 ROWS, COLUMNS = (8, 32) if WIDE else (6, 16)  # of a product's tile in registers
+TALL, BROAD = (6, 64) if WIDE else (6, 16)  # the same where one side is copied and near
 BLOCK = 64 if WIDE else 66  # queries of an instance
 LANES = 16 if WIDE else 8
 
@@ -25,18 +26,20 @@ LANES = 16 if WIDE else 8
 @minicc.kernel(
     grid=lambda b, n: b.shape[1] // n, out=lambda a, b: (a.shape[0], b.shape[1]), threads=1
 )
-def product(a: Any, b: Any, c: Any, *, m: int = ROWS, n: int = COLUMNS, cut: int = 128) -> None:
-    """An instance copies a panel of `b` to scratch, and multiplies all rows of `a` by it."""
-    j, (rows, depth) = tl.program_id(0) * n, a.shape
-    panel = tl.alloc((depth, n))
+def product(a: Any, b: Any, c: Any, *, m: int = TALL, n: int = 2 * BROAD, cut: int = 128) -> None:
+    """An instance copies two panels of `b` to scratch, and multiplies all rows of `a` by them."""
+    j, (rows, depth), w = tl.program_id(0) * n, a.shape, n // 2
+    panels = tl.alloc((2, depth, w))
     for k in tl.range(depth):
-        panel[k, :] = b[k, j : j + n]
+        for s in tl.range(2):
+            panels[s, k, :] = b[k, tl.ds(j + s * w, w)]
     for r in tl.range(0, rows, m):
         i = np.minimum(r, rows - m)
-        total = tl.zeros((m, n))
-        for k in tl.range(0, depth, cut):
-            total = total + tl.dot(a[i : i + m, k : k + cut], panel[k : k + cut, :])
-        c[i : i + m, j : j + n] = total
+        for s in tl.range(2):
+            total = tl.zeros((m, w))
+            for k in tl.range(0, depth, cut):
+                total = total + tl.dot(a[i : i + m, k : k + cut], panels[s, k : k + cut, :])
+            c[i : i + m, tl.ds(j + s * w, w)] = total
 
 
 @minicc.kernel(grid=lambda q, block: tl.cdiv(q.shape[0], block), out=lambda q: q, threads=1)
