@@ -5,7 +5,6 @@ NumPy keeps it in a context variable; what goes through its own functions takes 
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -37,13 +36,8 @@ class Silent:
         self._own = np.errstate(all="ignore")
         self._own.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._before is not None:
             _STATE.reset(self._before)
         else:
-            self._own.__exit__(kind, error, trace)
+            self._own.__exit__(*error)

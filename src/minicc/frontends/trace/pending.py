@@ -37,5 +37,5 @@ class Pending(Tracer):
 
     def shadow(self) -> Array:
         """An array without memory that lies as this one does, which is recorded for it."""
-        self.content  # noqa: B018
+        self.content  # noqa: B018  # it is recorded when it is asked for
         return super().shadow()
