@@ -17,6 +17,7 @@ from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
 from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
+from minicc.frontends.trace.loops.carried import PLAIN
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
@@ -27,8 +28,6 @@ from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64
-
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Kept:
@@ -174,7 +173,7 @@ class _Taking:
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)
-        if isinstance(leaf, _PLAIN):
+        if isinstance(leaf, PLAIN):
             return leaf
         if isinstance(leaf, PythonType):
             return leaf.real
@@ -191,7 +190,7 @@ class _Taking:
         content = content_of(self.recorder, leaf)
         alone = not isinstance(leaf, Tracer) or self._roots[id(leaf.root)] < 2
         if alone and not isinstance(content, Value) and native_element(content.dtype) is None:
-            if content.dtype.hasobject and {*map(type, content.flat)}.difference(_PLAIN):
+            if content.dtype.hasobject and {*map(type, content.flat)}.difference(PLAIN):
                 self.recorder.refuse("MC0245", f"an array of objects is returned ({path})")
             return Kept(content, kind)
         value = content if isinstance(content, Value) else self.recorder.lift(content)
