@@ -41,11 +41,13 @@ def share_of(
     around: Sequence[str],
     within: Sequence[str],
     extents: Mapping[str, Dim],
+    least: int = 1,
 ) -> Share:
     """What a round fetches of what lies a `distance` after a panel, which it reads at `m`.
 
     Loops over the dimensions `around`, the outermost first, make passes; in each of them loops over
     reductions `within` make rounds. `at` says where they are, and at how many points at once.
+    Where the number of passes is free, one fetches at `least` so many shares.
     """
     names = names_of(m)
     point = prod(at[n][1] for n in names)
@@ -54,17 +56,7 @@ def share_of(
     known = {n: i for n in (*inner, *within) if isinstance(i := at[n][0], Value)}
     indices = Indices(b, **known)
 
-    def place(n: str) -> Dim:
-        index = at[n][0]
-        return symbol(n) if isinstance(index, Value) else index
-
-    passes: Dim = 1
-    number: Dim = 0
-    for n in inner:
-        count = affine.ceildiv(extents[n], at[n][1])
-        passes = affine.multiply(passes, count)
-        step = affine.floordiv(place(n), at[n][1])
-        number = affine.add(affine.multiply(number, count), step)
+    passes, number = _passes(inner, at, extents)
     # a share is a multiple of what a round has, as the rounds of a reduction count in steps
     steps = {r: at[r][1] for r in within if r in names}
     unit = prod(steps.values())
@@ -72,12 +64,12 @@ def share_of(
     share = -(-point // (shares * unit)) * unit
     times: Dim = 1
     if not isinstance(passes, int):  # few passes have more shares each, and one has all
-        times = indices.named(affine.maximum(1, _FREE_SHARES + 1 - passes))
+        times = indices.named(affine.maximum(least, _FREE_SHARES + 1 - passes))
     rounds: Dim = 1
     done: Dim = 0
     for r in reversed(steps):
         each = affine.multiply(rounds, share // steps[r])
-        done = affine.add(done, affine.multiply(place(r), each))
+        done = affine.add(done, affine.multiply(_place(r, at), each))
         rounds = affine.multiply(rounds, affine.ceildiv(extents[r], steps[r]))
     size = affine.multiply(share, times)
     begin = affine.multiply(affine.minimum(affine.multiply(number, size), point - size), rounds)
@@ -90,3 +82,26 @@ def share_of(
         share if times == 1 else point,
         tuple([indices.value(e) for e in further if e != 0]),
     )
+
+
+def _passes(
+    loops: Sequence[str], at: Mapping[str, Position], extents: Mapping[str, Dim]
+) -> tuple[Dim, Dim]:
+    """How many passes loops make, the outermost first, and the number of the current one."""
+    passes: Dim = 1
+    number: Dim = 0
+    for n in loops:
+        place, points = _place(n, at), at[n][1]
+        count = affine.ceildiv(extents[n], points)
+        passes = affine.multiply(passes, count)
+        step = affine.floordiv(place, points)
+        if not isinstance(count, int):  # the last one may be shifted back, or follow longer ones
+            step = count - affine.ceildiv(extents[n] - place, points)
+        number = affine.add(affine.multiply(number, count), step)
+    return passes, number
+
+
+def _place(name: str, at: Mapping[str, Position]) -> Dim:
+    """Where a loop is; what is computed while the kernel runs has the loop's name."""
+    index = at[name][0]
+    return symbol(name) if isinstance(index, Value) else index

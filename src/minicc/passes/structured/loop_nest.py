@@ -440,13 +440,16 @@ class Nest(TileAccess):
 
     def share(self, m: Map, distance: int) -> Share:
         """What to fetch here of what lies a `distance` after what is read at `m`."""
-        shared = self.low.group.shared
+        shared, cover = self.low.group.shared, self.low.group.cover
         # loops over what is covered are within the instance, wherever that is in the grid
         grid = sorted(shared, key=self.low.steps.__contains__)
         around = [*grid, *self.own_parallel]
         if self.op.around:  # a part of a panel is read again and again, not all of it
             around = []
-        return share_of(self.low.b, m, distance, self.at, around, self.reductions, self.extents)
+        # shorter steps are one or two, and follow longer ones that have fetched half, if any
+        least = 2 if any(self.at[n][1] < steps[0] for n, _, steps in cover) else 1
+        within = self.reductions
+        return share_of(self.low.b, m, distance, self.at, around, within, self.extents, least)
 
     def _where_there(self, after: Value, before: Value) -> Value:
         """What is combined with a tile, only with its points that are there."""
