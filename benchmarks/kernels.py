@@ -19,7 +19,7 @@ from minicc.target import Target
 WIDE = Target.host().vector_bits == 512
 ROWS, COLUMNS = (8, 32) if WIDE else (6, 16)  # of a product's tile in registers
 TALL, BROAD = (6, 64) if WIDE else (6, 16)  # the same where one side is copied and near
-BLOCK = 64 if WIDE else 66  # queries of an instance
+BLOCK = 256 if WIDE else 252  # queries of an instance
 LANES = 16 if WIDE else 8
 
 
@@ -42,10 +42,18 @@ def product(a: Any, b: Any, c: Any, *, m: int = TALL, n: int = 2 * BROAD, cut: i
             c[i : i + m, tl.ds(j + s * w, w)] = total
 
 
-@minicc.kernel(grid=lambda q, block: tl.cdiv(q.shape[0], block), out=lambda q: q, threads=1)
+def queries(q: Any, block: int) -> int:
+    """How many queries an instance has: whole tiles, and no more than there are."""
+    return min(block, int(q.shape[0]) // ROWS * ROWS)
+
+
+@minicc.kernel(
+    grid=lambda q, block: tl.cdiv(q.shape[0], queries(q, block)), out=lambda q: q, threads=1
+)
 def attention(q: Any, k: Any, v: Any, y: Any, *, block: int = BLOCK, keys: int = 128) -> None:
     """Queries by blocks: the greatest score and the sum so far are carried along the keys."""
     (length, d), scale, keys = k.shape, k.shape[1] ** -0.5 / np.log(2), min(keys, k.shape[0])
+    block = queries(q, block)
     first = np.minimum(tl.program_id(0) * block, q.shape[0] - block)
     turned, s = tl.alloc((keys // COLUMNS, d, COLUMNS)), tl.alloc((ROWS, keys))
     acc, total, top = tl.alloc((block, d)), tl.alloc((block, LANES)), tl.alloc((block, 1))
@@ -71,7 +79,7 @@ def attention(q: Any, k: Any, v: Any, y: Any, *, block: int = BLOCK, keys: int =
                 acc[here] = tl.dot(s[:, :], values, acc[here] * factor)
     for r in tl.range(0, block, ROWS):
         sums = total[tl.ds(r, ROWS), :].sum(axis=1, keepdims=True)
-        y[tl.ds(first + r, ROWS), :] = acc[tl.ds(r, ROWS), :] / sums
+        y[tl.ds(first + r, ROWS), :] = acc[tl.ds(r, ROWS), :] * (1 / sums)
 
 
 def soft_max(x: Any) -> Any:

@@ -336,6 +336,19 @@ def test_those_that_are_measured() -> None:
     np.testing.assert_allclose(kernels.attention(q, k, v, keys=64), want, rtol=1e-3, atol=1e-4)
     checked = kernels.attention.check(q, k, v, keys=64)
     np.testing.assert_allclose(checked, want, rtol=1e-3, atol=1e-4)
+    longer = np.tile(q, (3, 1))[:300]  # of two instances, the last shifted back
+    made = kernels.attention(longer, k, v)
+    np.testing.assert_allclose(made, np.tile(want, (3, 1))[:300], rtol=1e-3, atol=1e-4)
+
+
+def test_what_machine_code_does_not_read_as_it_lies() -> None:
+    x = random(6, 12)
+    want = soft_max(x)
+    shifted = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(F32).reshape(x.shape)
+    for given in (x.astype(">f4"), np.asfortranarray(x), shifted, np.ma.array(x)):
+        made = softmax(given)
+        np.testing.assert_allclose(made, want, rtol=1e-4)
+        assert type(made) is np.ndarray
 
 
 def test_threads_change_no_bits() -> None:

@@ -35,7 +35,6 @@ from minicc.frontends.trace import (
     Unsized,
     Within,
     copied,
-    dense,
     replay,
     said_by,
     told,
@@ -45,7 +44,7 @@ from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of, told_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.frontends.trace.pytree import Key
-from minicc.ir.arrays import Array
+from minicc.ir.arrays import Array, dense
 from minicc.ir.core import Module
 from minicc.later import Later
 from minicc.limits import no_memory

@@ -17,13 +17,13 @@ from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tiles.traced import called
 from minicc.frontends.trace.tiles.tracing import Spec
 from minicc.ir import graph
+from minicc.ir.arrays import Array, dense
 from minicc.ir.check_kernel import check_kernel
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.text.printer import print_function
 from minicc.later import Later
 from minicc.locks import lock
 from minicc.options import Options, options_of
-from minicc.runtime.saved import Compilation
 
 if TYPE_CHECKING:
     from minicc.frontends.onnx import by_hand
@@ -37,24 +37,35 @@ class Kernel(KernelFunction):
     def __init__(self, f: Callable[..., Any], grid: Any, out: Any, options: Options) -> None:
         super().__init__(f, grid, out)
         self.options = options
-        self._compiled: dict[Any, Compilation] = {}
+        self._runs: dict[Any, Callable[[list[Array]], list[Array]]] = {}
         self._lock = lock()
 
     def __call__(self, *arrays: Any, **constants: Any) -> Any:
         """The outputs for these inputs: one array, or a tuple of several."""
-        if any(getattr(type(a), "is_traced", False) for a in arrays):
-            return called(self, arrays, constants)
-        given = [np.require(a, requirements=["C", "A"]) for a in arrays]
-        key = *((a.dtype, a.shape) for a in given), *sorted(constants.items())
-        found = self._compiled.get(key) or self._compile(key, given, constants)
-        outputs = found.executable.run(given)
+        given: list[Array] = []
+        for a in arrays:  # a plain loop, for this is asked at each call
+            if a.__class__ is not np.ndarray:
+                return self._call_unlike(arrays, constants)
+            given.append(dense(a))
+        kinds = tuple([a.dtype for a in given]), tuple([a.shape for a in given])
+        key = (*kinds, *sorted(constants.items())) if constants else kinds
+        outputs = (self._runs.get(key) or self._compile(key, given, constants))(given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _compile(self, key: Any, given: Sequence[Any], constants: Mapping[str, Any]) -> Compilation:
+    def _call_unlike(self, arrays: Sequence[Any], constants: Mapping[str, Any]) -> Any:
+        """A call with something else than arrays of NumPy's own type."""
+        if any(getattr(type(a), "is_traced", False) for a in arrays):
+            return called(self, arrays, constants)
+        return self(*map(np.asarray, arrays), **constants)
+
+    def _compile(
+        self, key: Any, given: Sequence[Array], constants: Mapping[str, Any]
+    ) -> Callable[[list[Array]], list[Array]]:
         module = self.module(*given, **constants)
         with self._lock:
-            found = self._compiled[key] = GraphProgram(module, self.options).made()
-        return found
+            code = GraphProgram(module, self.options).made().executable
+            run = self._runs[key] = code.ready([a.shape for a in given])
+        return run
 
     def check(self, *arrays: Any, **constants: Any) -> Any:
         """The outputs as the interpreter has them, which looks at what instances do to memory.

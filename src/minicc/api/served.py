@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir.arrays import Array
+from minicc.ir.arrays import DENSE, Array
 
-PLAIN = 0x101  # of `flags.num`: C-contiguous and aligned
 _MOST = 4096  # shapes of inputs that are remembered
 
 Run = Callable[[list[Array]], list[Array]]
@@ -46,7 +45,7 @@ class Served:
         arrays: list[Array] = []
         for name, dtype in self._inputs:
             array: Any = feed.get(name)
-            plain = array.__class__ is np.ndarray and array.flags.num & PLAIN == PLAIN
+            plain = array.__class__ is np.ndarray and array.flags.num & DENSE == DENSE
             if not plain or array.dtype != dtype:
                 return None
             arrays.append(array)

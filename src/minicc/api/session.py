@@ -15,9 +15,9 @@ import numpy as np
 
 from minicc.api.inputs import check_inputs, fit_apart, free_dimensions
 from minicc.api.node_args import NodeArg, declared_of, node_arg
-from minicc.api.served import PLAIN, Run, Served, Shapes
+from minicc.api.served import Run, Served, Shapes
 from minicc.errors import MiniccError, UnsupportedError, UserError
-from minicc.ir.arrays import Array
+from minicc.ir.arrays import DENSE, Array
 from minicc.ir.text.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
 from minicc.ir.types import TensorType
 from minicc.later import Later
@@ -239,7 +239,7 @@ class InferenceSession:
             array = input_feed.get(name)
             if array.__class__ is not np.ndarray or array.dtype is not dtype:
                 break
-            if array.shape != shape or array.flags.num & PLAIN != PLAIN:
+            if array.shape != shape or array.flags.num & DENSE != DENSE:
                 break
             arrays.append(array)
         else:

@@ -16,9 +16,10 @@ import numpy as np
 
 from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree
 from minicc.frontends.trace.given import Reference, is_read
-from minicc.frontends.trace.paths import DENSE, value_key
+from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, Key
 from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
+from minicc.ir.arrays import DENSE
 from minicc.runtime.saved import Compilation
 
 LOGGER = logging.getLogger("minicc")

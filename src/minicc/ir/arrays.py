@@ -19,10 +19,18 @@ from minicc.locks import lock
 
 Array = np.ndarray[Any, Any]
 NOWHERE: Mapping[int, Array] = MappingProxyType({})  # arrays for outputs, of which none is given
+DENSE = 0x101  # of `flags.num` of an array that is C-contiguous and aligned
 ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 _LARGE = 1 << 14
 _VAST = 1 << 20  # bytes that the system gives and takes back page by page
 _ALIKE = 8  # results of one size whose memory is kept
+
+
+def dense(a: Array) -> Array:
+    """C-contiguous, aligned and native; NumPy copies where an array is not."""
+    if a.flags.num & DENSE == DENSE and a.dtype.isnative:
+        return a
+    return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
 
 
 class Code(Protocol):

@@ -54,7 +54,7 @@ from minicc.frontends.trace.functions import (
 from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.loops.choices import work
-from minicc.frontends.trace.paths import Missed, Node, dense, replay
+from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.pytree import Within, copied
 from minicc.frontends.trace.recorder import GivenUp
 from minicc.frontends.trace.sizes import Sizes, Unsized, require_fast
@@ -91,7 +91,6 @@ __all__ = [
     "Unsized",
     "Within",
     "copied",
-    "dense",
     "replay",
     "require_fast",
     "said_by",

@@ -21,11 +21,10 @@ import numpy as np
 from minicc.errors import UnsupportedError
 from minicc.errstate import Silent
 from minicc.frontends.trace.pytree import Slot, leaves, mapped, rebuild
-from minicc.ir.arrays import Code
+from minicc.ir.arrays import Code, dense
 from minicc.ir.core import Array, Module, attribute_key
 from minicc.ir.types import is_free
 
-DENSE = 0x101  # among the flags of an array that is C-contiguous and aligned
 EDGES = 64  # outcomes of one break that are remembered
 _NUMBERS = (bool, int, float, complex)
 _NOWHERE: Mapping[int, int] = {}
@@ -439,13 +438,6 @@ def _is_own(array: Array, args: Sequence[Array], held: Sequence[Array]) -> bool:
     others = [a for a in args if a is not array]
     one = len(others) == len(args) - 1 and array.flags.writeable
     return one and not any(np.may_share_memory(array, a) for a in (*others, *held))
-
-
-def dense(a: Array) -> Array:
-    """C-contiguous, aligned and native; NumPy copies where an array is not."""
-    if a.flags.num & DENSE == DENSE and a.dtype.isnative:
-        return a
-    return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
 
 
 class Missed(NamedTuple):
