@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -15,9 +16,10 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
-from minicc.ir.schedule import Packing, Schedule
+from minicc.ir.schedule import Around, Packing, Promotion, Schedule
+from minicc.ir.structured import Generic
 from minicc.ir.text.printer import print_attribute, quote
-from minicc.ir.types import F32, TensorType
+from minicc.ir.types import F32, F64, TensorType
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import named_groups
 from tests.stages.programs import constant
@@ -35,9 +37,9 @@ def _product(rows: Dim) -> Module:
 
 
 def _fetched(
-    module: Module, rows: int, monkeypatch: pytest.MonkeyPatch
+    module: Module, given: Sequence[Any], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, Counter[int]]:
-    """The elements of a panel, and how often each place of the packed weights is fetched."""
+    """The elements of a panel, and how often each place of what is fetched ahead is fetched."""
     found: Counter[int] = Counter()
     panels: set[int] = set()
 
@@ -52,7 +54,7 @@ def _fetched(
         return ()
 
     monkeypatch.setattr(kernel.Prefetch, "evaluate", note)
-    run(module, [np.ones((rows, DEPTH), np.float32)])
+    run(module, given)
     (panel,) = panels
     return panel, found
 
@@ -64,12 +66,40 @@ def test_each_panel_is_fetched_while_the_one_before_is_read(
     rows: int, free: bool, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = lower(_product(symbol("rows") if free else rows), Options(target=target))
-    panel, found = _fetched(module, rows, monkeypatch)
+    panel, found = _fetched(module, [np.ones((rows, DEPTH), np.float32)], monkeypatch)
     rest = range(panel, DEPTH * COLUMNS // panel * panel)
     assert rest
     missing = [place for place in rest if place not in found]
     assert not missing, missing[:5]
     assert free or np.median([found[place] for place in rest]) <= 2
+
+
+@pytest.mark.parametrize(("rows", "height"), [(3, 4), (13, 4), (40, 2), (40, 6), (7, 1)])
+@pytest.mark.parametrize(("around", "ahead"), [(0, 32), (10, 10 * 96), (24, 24 * 96)])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_what_an_instance_copies_next_is_fetched_while_it_reads(
+    rows: int, height: int, around: int, ahead: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w = Value(TensorType(dtype, (rows, 50)), "x"), Value(TensorType(dtype, (50, 96)), "w")
+    b = Builder(("product",))
+    y = b.emit(graph.Contract, x, w, equation="nk,kc->nc")
+    module = Module("graph", [Function("main", Region([x, w], b.ops, [y]))])
+    ((name, group),) = named_groups(lower(module, Options(target="avx2"), stop="collapse"))
+    (op,) = group.body.ops
+    assert isinstance(op, Generic)
+    row, column, depth = op.space.names
+    plan = Schedule(
+        grid=(row, column),
+        tiles=((row, rows), (column, 32)),
+        steps=((row, min(rows, height)), (column, 16)),
+        around=(Around(0, depth, around),) if around else (),
+        promotes=(Promotion(0, 1, ahead),),
+    )
+    options = Options(target="avx2", schedules=f"{quote(name)} = {print_attribute(plan)}\n")
+    given = [np.ones((rows, 50), dtype.numpy), np.ones((50, 96), dtype.numpy)]
+    _, found = _fetched(lower(module, options), given, monkeypatch)
+    first = {96 * k + c for k in range(around or 50) for c in range(96 if around else 32)}
+    assert not {*range(50 * 96)} - first - {*found}
 
 
 def test_panels_of_an_op_without_tiles_are_fetched_too() -> None:

@@ -3,6 +3,7 @@
 Rows after rows pass over one panel of weights while the next one is still far. If each pass asked
 for the same lines, all of them would come during the first pass, and memory would rest during the
 others. So each of the first passes brings in a share, and the panel is there when its turn comes.
+Where an instance copies its panel, which lies in memory as rows of a matrix, a share is some rows.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Value
-from minicc.ir.index_maps import Map, names_of
+from minicc.ir.index_maps import Map, contiguous_name, names_of
+from minicc.ir.types import TensorType
 from minicc.passes.structured.group_state import Indices, Position
 
+_LINE = 64  # bytes
 _SHARES = 8  # of a panel at most: memory brings in one in less time than a pass takes
 _FREE_SHARES = 4  # where the number of passes is free, which may be one
 
@@ -38,7 +41,7 @@ def share_of(
     m: Map,
     distance: int,
     at: Mapping[str, Position],
-    around: Sequence[str],
+    around: Mapping[str, Position],
     within: Sequence[str],
     extents: Mapping[str, Dim],
     least: int = 1,
@@ -46,17 +49,18 @@ def share_of(
     """What a round fetches of what lies a `distance` after a panel, which it reads at `m`.
 
     Loops over the dimensions `around`, the outermost first, make passes; in each of them loops over
-    reductions `within` make rounds. `at` says where they are, and at how many points at once.
-    Where the number of passes is free, one fetches at `least` so many shares.
+    reductions `within` make rounds. `at` says where all are, and at how many points at once; of
+    those around that is how many points a pass has but for a last one. Where the number of passes
+    is free, one fetches at `least` so many shares.
     """
     names = names_of(m)
     point = prod(at[n][1] for n in names)
-    loops = [n for n in around if at[n][1] != extents[n]]
+    loops = [n for n, (_, points) in around.items() if points != extents[n]]
     inner = loops[max((k + 1 for k, n in enumerate(loops) if n in names), default=len(loops)) :]
     known = {n: i for n in (*inner, *within) if isinstance(i := at[n][0], Value)}
     indices = Indices(b, **known)
 
-    passes, number = _passes(inner, at, extents)
+    passes, number = _passes(inner, around, extents)
     # a share is a multiple of what a round has, as the rounds of a reduction count in steps
     steps = {r: at[r][1] for r in within if r in names}
     unit = prod(steps.values())
@@ -81,6 +85,56 @@ def share_of(
         (*start[:-1], affine.add(start[-1], distance)),
         share if times == 1 else point,
         tuple([indices.value(e) for e in further if e != 0]),
+    )
+
+
+class Rounds(NamedTuple):
+    """The innermost loop of a pass: its dimension, which round it is in, and how many it makes."""
+
+    name: str
+    place: Value | Dim
+    total: Dim
+
+
+def share_of_rows(
+    b: Builder,
+    m: Map,
+    source: TensorType,
+    distance: int,
+    at: Mapping[str, Position],
+    around: Mapping[str, Position],
+    rounds: Rounds,
+    extents: Mapping[str, Dim],
+) -> Share:
+    """What a round fetches of what lies a `distance` after rows of a matrix, a row a round, at `m`.
+
+    Loops over the dimensions `around`, all of known extents, make passes over these rows. All lines
+    of a row are fetched one after the other, as they lie in one page of memory.
+    """
+    loops = [n for n, (_, points) in around.items() if points != extents[n]]
+    passes, number = _passes(loops, around, extents)
+    name, place, total = rounds
+    points = at[str(contiguous_name(m))][1]
+    assert isinstance(passes, int)
+    assert isinstance(total, int)
+    shares = max(min(passes, _SHARES), 1)
+    rows = -(-total // shares)
+    line = _LINE // source.dtype.bytes
+    lines = -(-points // line)
+    turns = max(total // rows, 1)  # rounds for each row
+    together = -(-lines // turns)
+    known = {n: i for n in loops if isinstance(i := at[n][0], Value)}
+    here: Dim = place if not isinstance(place, Value) else symbol(name)
+    indices = Indices(b, **known, **({name: place} if isinstance(place, Value) else {}))
+    row = affine.minimum(number, shares - 1) * rows + here // turns
+    part = here % turns * -(-lines // together) // turns
+    (axis,) = (k for k, e in enumerate(m) if name in affine.symbols(e))
+    further = (row - here) * prod(source.shape[axis + 1 :]) + part * (together * line)
+    start = [affine.substitute(e, {n: 0 for n in names_of(m) if at[n][1] > 1}) for e in m]
+    return Share(
+        (*start[:-1], affine.add(start[-1], distance)),
+        together * line,
+        (indices.value(further),) if further != 0 else (),
     )
 
 

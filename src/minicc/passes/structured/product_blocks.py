@@ -3,6 +3,7 @@
     for blocks of k:                        around
         copy rhs[k, columns]                promotes, and lhs[rows, k] where that lies by columns
         for rows: for columns: for k:       totals[rows, columns] += lhs * rhs
+            fetch a share of what is copied next
 
 These are the blocks of Goto's product, except that what a cache shares there is the instance's own
 here; of which sizes they are is found by what a multiply-add costs then (Goto and van de Geijn,
@@ -126,9 +127,19 @@ def in_blocks(
         draft.around = (Around(position, reduction, blocks.deep),)
     else:
         draft.cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    copied = (lhs, rhs) if sides.both else (rhs,)
-    draft.promotes = tuple([Promotion(position, k) for k in copied])
+    ahead = 0
+    if contiguous_name(op.input_maps[rhs]) == vector and _comes_from_far(sides, target):
+        ahead = _ahead(blocks, sides)
+    left = (Promotion(position, lhs),) if sides.both else ()
+    draft.promotes = (*left, Promotion(position, rhs, ahead))
     return draft
+
+
+def _ahead(b: Blocks, sides: Sides) -> int:
+    """How many elements after what is copied of rhs the next copy begins; 0 if it is the same."""
+    if b.deep < sides.depth:
+        return b.deep * sides.columns
+    return b.columns if b.columns < sides.columns else 0
 
 
 def is_of_matrices(group: Group, product: Product) -> bool:

@@ -143,13 +143,13 @@ def _packs(
     """The operands of contractions that are packed, and how far ahead they are fetched."""
     # a large matrix of which a few rows are read at once is read once
     as_it_lies = {a.op for a in plan.around if a.size <= STREAMED}
-    copied = {p.op for p in plan.promotes}
+    copied = {(p.op, p.operand) for p in plan.promotes}
     for position, op in enumerate(group.body.ops):
         contraction = contraction_of(op)
         if contraction is None or contraction.rhs is None or position in as_it_lies:
             continue
-        if position in copied:
-            twice = (position, contraction.lhs) in plan.promotes
+        if (position, contraction.rhs) in copied:
+            twice = (position, contraction.lhs) in copied
             if not twice and _rows_pay(contraction, group, plan, known, target):
                 yield Packing(position, contraction.lhs, 0)
             continue
