@@ -186,6 +186,20 @@ def main(name: str, team: Library) -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(team[name])
 
 
+def leaving() -> Any:
+    """What has a thread leave the core whose number its table has, where it says whether it did."""
+    more = """
+define void @leave(ptr %table) nounwind {
+  %core = load i32, ptr %table
+  %left = call i1 @minicc_leave(i32 %core)
+  %told = zext i1 %left to i64
+  store i64 %told, ptr %table
+  ret void
+}"""
+    text = optimise(runtime_code(more=more).text, TARGETS["x86-64"])
+    return main("leave", load(link([Object(text)], ("leave",))))
+
+
 def table(*words: int) -> Any:
     """Words and addresses as `main` takes them."""
     return (ctypes.c_int64 * len(words))(*words)

@@ -1,5 +1,6 @@
 """Chunks are claimed: every interleaving gives the same bits, and nobody waits for the absent."""
 
+import ctypes
 import mmap
 import os
 import threading
@@ -11,6 +12,7 @@ from tests.runtime.native import (
     PLACES,
     Array,
     expected,
+    leaving,
     library,
     main,
     run_rounds,
@@ -110,6 +112,26 @@ def test_more_threads_than_processors_and_one_processor_for_all() -> None:
     finally:
         os.sched_setaffinity(0, allowed)
         team.close()
+
+
+def test_who_leaves_a_core_may_run_where_it_might_before() -> None:
+    leave, here = leaving(), ctypes.CDLL(None).sched_getcpu
+    allowed = os.sched_getaffinity(0)
+
+    def left(core: int) -> bool:
+        words = table(core)
+        leave(words)
+        return bool(words[0])
+
+    try:
+        assert len(allowed) == 1 or any(left(core := here()) and here() != core for _ in range(100))
+        assert os.sched_getaffinity(0) == allowed
+        os.sched_setaffinity(0, {min(allowed)})
+        assert not left(min(allowed))
+        assert not left(1 << 20)
+        assert os.sched_getaffinity(0) == {min(allowed)}
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -25,8 +25,9 @@ reset, and loops in `main` need no care. Invariants:
 What remains is a worker that the system takes off its core amid a chunk. Chunks are cut to 4 to 50
 microseconds where instances allow, a hundredth of a time slice or less. A worker that lost its core
 rests (see `rests`): where another process wants the core, the caller does nearly all. A worker that
-wakes on the caller's own core keeps it from the caller, and sleeps for 4 to 32 ms. A caller that
-waits spins for 0.1 ms and then parks, so that the system may run the worker on its core.
+wakes on the caller's own core keeps it from the caller: it goes to another one that it may run on,
+and where there is none, or somebody wants that one, it sleeps for 4 to 32 ms. A caller that waits
+spins for 0.1 ms and then parks, so that the system may run the worker on its core.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ _CHUNK = 1 << 18  # points of a chunk: 4 us of a product, 50 of what memory boun
 _WAKE = 100_000  # points that the caller does alone before it wakes those who sleep: waking is 5 us
 _STAND, _LONGEST_STAND = 4_000_000, 32_000_000  # ns
 
-_GETCPU = 309  # a system call of Linux
+_GETCPU, _SETAFFINITY, _GETAFFINITY = 309, 203, 204  # system calls of Linux
+_MASK = 1024  # bytes for the cores that a thread may run on: 8,192
+_CROWDED = 1_000_000  # cycles to get to another core, from which somebody else wants that one
 _WAKE_ALL = 129  # an operation on a futex that is the process's own
 
 
@@ -347,6 +350,40 @@ define void @minicc_barrier(ptr %team) nounwind {{
 }}
 """
 
+_LEAVING = f"""
+; leave a core for another one that this thread may run on; whether there was one that had time
+define internal i1 @minicc_leave(i32 %core) nounwind noinline {{
+  %mask = alloca [{_MASK} x i8], align 8
+  %size = call i64 (i64, ...) @syscall(i64 {_GETAFFINITY}, i32 0, i64 {_MASK}, ptr %mask)
+  %number = zext i32 %core to i64
+  %byte = lshr i64 %number, 3
+  %known = icmp sgt i64 %size, %byte
+  br i1 %known, label %try, label %no
+try:
+  %place = trunc i32 %core to i8
+  %shift = and i8 %place, 7
+  %bit = shl i8 1, %shift
+  %cores.at = getelementptr i8, ptr %mask, i64 %byte
+  %cores = load i8, ptr %cores.at
+  %clear = xor i8 %bit, -1
+  %others = and i8 %cores, %clear
+  store i8 %others, ptr %cores.at
+  %begin = call i64 @llvm.readcyclecounter()
+  %failed = call i64 (i64, ...) @syscall(i64 {_SETAFFINITY}, i32 0, i64 %size, ptr %mask)
+  %end = call i64 @llvm.readcyclecounter()
+  %left = icmp eq i64 %failed, 0
+  br i1 %left, label %restore, label %no
+restore:
+  store i8 %cores, ptr %cores.at
+  call i64 (i64, ...) @syscall(i64 {_SETAFFINITY}, i32 0, i64 %size, ptr %mask)
+  %took = sub i64 %end, %begin
+  %soon = icmp ult i64 %took, {_CROWDED}
+  ret i1 %soon
+no:
+  ret i1 false
+}}
+"""
+
 # A worker's life; %health is what `rests` knows of it.
 _WORKING = f"""
 define void @minicc_worker(ptr %team) nounwind {{
@@ -394,6 +431,9 @@ place:
   %together = icmp eq i32 %here, %there
   br i1 %together, label %stand, label %share
 stand:
+  %elsewhere = call i1 @minicc_leave(i32 %here)
+  br i1 %elsewhere, label %share, label %sleep
+sleep:
   call void @minicc_sleep(ptr %team, i64 %nap)
   %double = mul i64 %nap, 2
   %twice = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_STAND})
@@ -404,7 +444,7 @@ share:
   br i1 %rest, label %rested, label %next
 rested:
   ; park for a launch to come, so that it is the caller who wakes it and says where it runs
-  %longer = phi i64 [%twice, %stand], [{_STAND}, %share]
+  %longer = phi i64 [%twice, %sleep], [{_STAND}, %share]
   %now = load atomic i64, ptr %team acquire, align 8
   %ended = load atomic i32, ptr %closed.at monotonic, align 4
   %lives = icmp eq i32 %ended, 0
@@ -437,5 +477,5 @@ def team_ir(delay: str = "") -> str:
     `delay` is the name of a function `void (i64 place)` for tests, called where a thread may be
     overtaken.
     """
-    text = _WAITING + _CLAIMING + _LAUNCHING + RESTING + _WORKING
+    text = _WAITING + _CLAIMING + _LAUNCHING + RESTING + _LEAVING + _WORKING
     return re.sub(r"; delay (\d)", rf"call void @{delay}(i64 \1)", text) if delay else text
