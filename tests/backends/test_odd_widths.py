@@ -15,7 +15,7 @@ from minicc.backends.llvm.tiles import powers_of_two, split_axis
 from minicc.target import TARGETS
 
 RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
-WIDTHS = part([3, 1, 5, 2, 7, 9, 11, 6, 13, 15, 17, 21, 31], 3)
+WIDTHS = part([3, 1, 5, 2, 7, 9, 11, 6, 13, 15, 17, 21, 31], 4)
 
 
 def test_an_axis_in_chunks() -> None:

@@ -34,7 +34,7 @@ SHARDS = 24
 EVERY = 48  # of so many tests, one is run here with free dimensions and with constants
 
 
-@pytest.mark.parametrize("shard", part(range(SHARDS), 6))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 8))
 def test_backend(shard: int) -> None:
     known = listed()
     wrong: list[str] = []

@@ -163,7 +163,7 @@ def compare(f: Callable[..., Any], g: Any, given: tuple[Any, ...]) -> None:
 TYPES = (np.int64, np.uint32, np.int16, np.uint64)
 
 
-@pytest.mark.parametrize(("f", "dtype"), part(product(CAPTURED, TYPES), 3))
+@pytest.mark.parametrize(("f", "dtype"), part(product(CAPTURED, TYPES), 5))
 def test_as_numpy(f: Callable[..., Any], dtype: Any) -> None:
     g = minicc.jit(f)
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from tests.models.test_whiles import hosted
-from tests.sweeps import part
+from tests.sweeps import examples, part
 
 from minicc.api.session import InferenceSession
 
@@ -172,7 +172,7 @@ CASES = st.builds(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(60))
 @given(CASES)
 def test_parts_at_any_place_are_right(case: Case) -> None:
     session = InferenceSession(model(case).SerializeToString(), threads=1)

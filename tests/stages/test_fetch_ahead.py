@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
@@ -24,7 +25,13 @@ from minicc.options import Options
 from minicc.passes.structured.write_schedules import named_groups
 from tests.stages.programs import constant
 from tests.stages.schedules import rescheduled
+from tests.sweeps import part
 
+ROWS = [2, 7, 13, 16, 17, 18, 20, 29, 33, 53, 100, 230]
+KINDS = itertools.product(["avx2", "avx512"], [True, False], ROWS)
+TILES = [(3, 4), (13, 4), (40, 2), (40, 6), (7, 1)]  # rows of the block, and of its tiles
+BLOCKS = [(0, 32), (10, 10 * 96), (24, 24 * 96)]  # terms, and where what is copied next begins
+COPIES = itertools.product(TILES, BLOCKS, [F32, F64])
 DEPTH, COLUMNS = 24, 4096  # more than any target keeps near
 
 
@@ -59,9 +66,7 @@ def _fetched(
     return panel, found
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512"])
-@pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("rows", [2, 7, 13, 16, 17, 18, 20, 29, 33, 53, 100, 230])
+@pytest.mark.parametrize(("target", "free", "rows"), part(KINDS, 2))
 def test_each_panel_is_fetched_while_the_one_before_is_read(
     rows: int, free: bool, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,12 +79,11 @@ def test_each_panel_is_fetched_while_the_one_before_is_read(
     assert free or np.median([found[place] for place in rest]) <= 2
 
 
-@pytest.mark.parametrize(("rows", "height"), [(3, 4), (13, 4), (40, 2), (40, 6), (7, 1)])
-@pytest.mark.parametrize(("around", "ahead"), [(0, 32), (10, 10 * 96), (24, 24 * 96)])
-@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize(("tile", "blocks", "dtype"), part(COPIES, 3))
 def test_what_an_instance_copies_next_is_fetched_while_it_reads(
-    rows: int, height: int, around: int, ahead: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+    tile: tuple[int, int], blocks: tuple[int, int], dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (rows, height), (around, ahead) = tile, blocks
     x, w = Value(TensorType(dtype, (rows, 50)), "x"), Value(TensorType(dtype, (50, 96)), "w")
     b = Builder(("product",))
     y = b.emit(graph.Contract, x, w, equation="nk,kc->nc")
