@@ -63,6 +63,8 @@ def test_an_output_that_no_array_can_hold() -> None:
 
 
 TENSOR = numpy_helper.from_array(np.ones(2, np.float32))
+GRAMS = {"mode": "TF", "max_gram_length": 1, "max_skip_count": 0, "min_gram_length": 1}
+GRAMS |= {"ngram_counts": [0], "ngram_indexes": [0]}
 WRONG: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "a text for a tensor": ("Constant", [], {"value": "text"}),
     "a number for a tensor": ("Constant", [], {"value": 5}),
@@ -74,7 +76,7 @@ WRONG: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "a graph for a size": ("Conv", ["w", "w"], {"kernel_shape": GraphProto()}),
     "a number for a mode": ("Resize", ["x", "", "x"], {"mode": 3}),
     "an axis on the host": ("Unique", ["x"], {"axis": "first"}),
-    "a number for a pool": ("TfIdfVectorizer", ["shape"], {"mode": "TF", "pool_int64s": 5}),
+    "a number for a pool": ("TfIdfVectorizer", ["shape"], {**GRAMS, "pool_int64s": 5}),
     "a number for names": ("RNN", ["w", "w", "w"], {"hidden_size": 1, "activations": 3}),
     "numbers for names": ("RNN", ["w", "w", "w"], {"hidden_size": 1, "activations": [3]}),
 }

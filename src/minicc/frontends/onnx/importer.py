@@ -25,7 +25,7 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.families import enter
 from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted, known_sequence
 from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
-from minicc.frontends.onnx.model.attributes import check_attributes, missing_input
+from minicc.frontends.onnx.model.attributes import check_attributes, missing_part
 from minicc.frontends.onnx.model.reader import Model, Node, read_model
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
@@ -358,8 +358,8 @@ class Importer:
         versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
         check_attributes(node, versions[1])
         self.ctx.stand_at(node, operands, versions[1])
-        if missing := missing_input(node, versions[1]):
-            raise self.ctx.wrong(f"its input {missing} is missing")
+        if missing := missing_part(node, versions[1]):
+            raise self.ctx.wrong(f"its {missing} is missing")
         self._bind(node, emit_hosted(self.ctx, node, operands, texts, self.types, versions))
 
     def _text(self, name: str) -> Any:
@@ -397,6 +397,9 @@ class Importer:
             known = ", ".join(sorted(entry.attributes)) or "none"
             text = f"minicc does not know its attribute {', '.join(strange)}"
             raise self.ctx.unsupported(text, f"leave it out; those known are: {known}")
+        for name, since in entry.needed:
+            if name not in node.attributes and self.ctx.opset >= since:
+                raise self.ctx.wrong(f"its attribute {name} is missing")
         given = len(operands)
         if given > len(entry.inputs) and not entry.variadic and any(operands[len(entry.inputs) :]):
             text = f"it takes at most {len(entry.inputs)} inputs, not {given}"

@@ -24,11 +24,13 @@ class Operator:
     """How to import one operator.
 
     The function, and the attributes that it reads or that mean nothing in inference; others are
-    refused. What it says of its inputs is looked at when a model has the operator.
+    refused. Some are `needed` from an opset on. What it says of its inputs is looked at when a
+    model has the operator.
     """
 
     run: Importer
     attributes: frozenset[str]
+    needed: tuple[tuple[str, int], ...] = ()
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
@@ -60,10 +62,15 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def register(name: str, run: Importer, attributes: str = "") -> None:
-    """Enter a function for an operator, with the names of its attributes."""
+    """Enter a function for an operator, with the names of its attributes.
+
+    One that a node must have ends with `!`, or with that and the opset since when it must.
+    """
     if name in OPERATORS:
         raise ValueError(f"two functions import {name}")
-    OPERATORS[name] = Operator(run, frozenset(attributes.split()))
+    words = [word.partition("!") for word in attributes.split()]
+    needed = tuple([(word, int(since or 1)) for word, mark, since in words if mark])
+    OPERATORS[name] = Operator(run, frozenset(word for word, _, _ in words), needed)
 
 
 def operator(name: str, attributes: str = "") -> Callable[[F], F]:

@@ -129,16 +129,19 @@ def in_blocks(
         draft.cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     ahead = 0
     if contiguous_name(op.input_maps[rhs]) == vector and _comes_from_far(sides, target):
-        ahead = _ahead(blocks, sides)
+        ahead = _ahead(blocks, sides, op.operands[rhs].type.shape[-1])
     left = (Promotion(position, lhs),) if sides.both else ()
     draft.promotes = (*left, Promotion(position, rhs, ahead))
     return draft
 
 
-def _ahead(b: Blocks, sides: Sides) -> int:
-    """How many elements after what is copied of rhs the next copy begins; 0 if it is the same."""
+def _ahead(b: Blocks, sides: Sides, row: int) -> int:
+    """How many elements after what is copied of rhs the next copy begins; 0 if it is the same.
+
+    A `row` of rhs has so many.
+    """
     if b.deep < sides.depth:
-        return b.deep * sides.columns
+        return b.deep * row
     return b.columns if b.columns < sides.columns else 0
 
 

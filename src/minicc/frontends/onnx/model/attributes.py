@@ -43,8 +43,8 @@ def check_attributes(node: Node, opset: int) -> None:
                 raise node.mistyped(name, wanted)
 
 
-def missing_input(node: Node, opset: int) -> str:
-    """The name of an input that the operator can't do without and the node lacks, or ""."""
+def missing_part(node: Node, opset: int) -> str:
+    """The input or attribute that the operator can't do without and the node lacks, or ""."""
     from onnx import defs
 
     domain, _, op = node.op.rpartition(".")
@@ -54,7 +54,10 @@ def missing_input(node: Node, opset: int) -> str:
     given = [*node.inputs, *[""] * len(schema.inputs)]
     pairs = zip(schema.inputs, given, strict=False)
     required = ((formal, name) for formal, name in pairs if formal.option.name == "Single")
-    return next((str(formal.name) for formal, name in required if not name), "")
+    parts = [f"input {formal.name}" for formal, name in required if not name]
+    needed = (name for name, attribute in schema.attributes.items() if attribute.required)
+    parts += [f"attribute {name}" for name in needed if name not in node.attributes]
+    return next(iter(parts), "")
 
 
 def _lacking(kind: str, value: Any) -> str:

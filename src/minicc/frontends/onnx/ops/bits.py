@@ -14,7 +14,7 @@ from minicc.ir.types import F64
 _EXPONENT_BITS = 32
 
 
-@operator("BitShift", attributes="direction")
+@operator("BitShift", attributes="direction!")
 def bit_shift(ctx: Context, node: Node, x: Value, by: Value) -> Value:
     """Left or right by a number of bits each; a right shift keeps the sign."""
     direction = node.text("direction", "")
@@ -23,7 +23,7 @@ def bit_shift(ctx: Context, node: Node, x: Value, by: Value) -> Value:
     return ctx.emit(graph.Shl if direction == "LEFT" else graph.Shr, x, by)
 
 
-@operator("BitCast", attributes="to")
+@operator("BitCast", attributes="to!")
 def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
     """The same bits as another element type."""
     to = element_type(node.integer("to", 0), "the result of BitCast", node.name)

@@ -30,7 +30,7 @@ _SATURATING = (F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ)
 _MANTISSA = (1 << 23) - 1
 
 
-@operator("Cast", attributes="round_mode saturate to")
+@operator("Cast", attributes="round_mode saturate to!")
 def cast(ctx: Context, node: Node, x: Value) -> Value:
     """To the element type `to`, which is a word before opset 6."""
     to = node.attributes.get("to")

@@ -20,7 +20,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Literal, Value
 
 
-@operator("Einsum", attributes="equation")
+@operator("Einsum", attributes="equation!")
 def einsum(ctx: Context, node: Node, *xs: Value) -> Value:
     """The sum of products that an equation says."""
     terms, out = _terms(ctx, node, xs)

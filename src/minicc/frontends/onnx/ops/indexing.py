@@ -73,6 +73,8 @@ def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Valu
 def top_k(ctx: Context, node: Node, x: Value, k: Value | None = None) -> tuple[Value, ...]:
     """The greatest or smallest along an axis with their indices; `k` was an attribute at first."""
     axis = ctx.axis("axis", -1, x.type.rank)
+    if k is None and "k" not in node.attributes:
+        raise ctx.wrong("its k is missing")
     (count,) = (node.integer("k", 0),) if k is None else ctx.dims(k, "K")
     largest = bool(node.integer("largest", 1))
     return emit_all(ctx, graph.TopK, x, axis=axis, k=count, largest=largest)

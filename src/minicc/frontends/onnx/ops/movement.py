@@ -164,7 +164,7 @@ def expand(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
     return x if out == x.type.shape else ctx.emit(graph.Broadcast, x, shape=out)
 
 
-@operator("Concat", attributes="axis")
+@operator("Concat", attributes="axis!4")
 def concat(ctx: Context, node: Node, *xs: Value) -> Value:
     """One after the other along an axis."""
     axis = ctx.axis("axis", 1, xs[0].type.rank)

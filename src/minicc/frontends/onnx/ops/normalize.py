@@ -122,7 +122,7 @@ def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, bia
     return _add(ctx, out, per_channel(ctx, bias, x))
 
 
-@operator("GroupNormalization", attributes="epsilon num_groups stash_type")
+@operator("GroupNormalization", attributes="epsilon num_groups! stash_type")
 def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Standardise groups of channels; scales are a group's before opset 21, then a channel's."""
     groups = node.integer("num_groups", 1)
@@ -149,7 +149,7 @@ def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
     return _standardised(ctx, x, axes, 1e-9)[0]
 
 
-@operator("LRN", attributes="alpha beta bias size")
+@operator("LRN", attributes="alpha beta bias size!")
 @widened
 def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """The quotient x / (bias + alpha / size * the squares of near channels) ** beta."""

@@ -126,10 +126,7 @@ def draw(
 
 def _of_shape(normal: bool) -> Importer:
     def run(ctx: Context, node: Node) -> Value:
-        shape = node.integers("shape")
-        if shape is None:
-            raise ctx.wrong("its attribute shape is missing")
-        return _drawn(ctx, node, shape, 1, normal)
+        return _drawn(ctx, node, node.integers("shape") or (), 1, normal)
 
     return run
 
@@ -190,5 +187,5 @@ for _name, _normal, _attributes in (
     ("RandomNormal", True, "dtype mean scale seed"),
     ("RandomUniform", False, "dtype high low seed"),
 ):
-    register(_name, _of_shape(_normal), f"{_attributes} shape")
+    register(_name, _of_shape(_normal), f"{_attributes} shape!")
     register(f"{_name}Like", _like(_normal), _attributes)

@@ -37,7 +37,7 @@ def _split_space(ctx: Context, node: Node, x: Value) -> tuple[Dim, Dim, Dim, Dim
     return n, c, h, w, node.integer("blocksize", 1)
 
 
-@operator("DepthToSpace", attributes="blocksize mode")
+@operator("DepthToSpace", attributes="blocksize! mode")
 def depth_to_space(ctx: Context, node: Node, x: Value) -> Value:
     """Blocks of channels become blocks of pixels."""
     n, c, h, w, b = _split_space(ctx, node, x)
@@ -50,7 +50,7 @@ def depth_to_space(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.reshape(moved, (n, c // b**2, h * b, w * b))
 
 
-@operator("SpaceToDepth", attributes="blocksize mode")
+@operator("SpaceToDepth", attributes="blocksize! mode")
 def space_to_depth(ctx: Context, node: Node, x: Value) -> Value:
     """Blocks of pixels become blocks of channels."""
     n, c, h, w, b = _split_space(ctx, node, x)

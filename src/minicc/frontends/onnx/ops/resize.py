@@ -130,6 +130,8 @@ def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) ->
         factors = ctx.floats(scales, "scales")
     elif "scales" in node.attributes:
         factors = [float(n) for n in node.attributes["scales"]]
+    elif ctx.opset >= 7:
+        raise ctx.wrong("its scales are missing")
     else:
         factors = [1.0, 1.0, node.number("height_scale", 1), node.number("width_scale", 1)]
     _check_scales(ctx, factors)

@@ -21,7 +21,8 @@ from minicc.ir.affine import maximum
 from minicc.ir.core import Array, Literal, Value
 from minicc.ir.types import F32, I32, I64
 
-_ATTRIBUTES = "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes "
+_ATTRIBUTES = "max_gram_length! max_skip_count! min_gram_length! mode! "
+_ATTRIBUTES += "ngram_counts! ngram_indexes! "
 _ATTRIBUTES += "pool_int64s pool_strings weights"
 
 

@@ -177,7 +177,7 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
     return cut(ctx, total, inner)
 
 
-@operator("MaxUnpool", attributes="kernel_shape pads strides")
+@operator("MaxUnpool", attributes="kernel_shape! pads strides")
 def max_unpool(
     ctx: Context, node: Node, x: Value, places: Value, shape: Value | None = None
 ) -> Value:

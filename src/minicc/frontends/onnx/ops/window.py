@@ -234,7 +234,7 @@ def kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
 
 
 @operator(
-    "MaxPool", attributes="ceil_mode storage_order auto_pad dilations kernel_shape pads strides"
+    "MaxPool", attributes="ceil_mode storage_order auto_pad dilations kernel_shape! pads strides"
 )
 def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
     """The greatest of each window, padding never is; and where in the whole tensor it stands.
@@ -323,7 +323,7 @@ def window_counts(x: Value, frame: Frame) -> list[Any]:
 
 @operator(
     "AveragePool",
-    attributes="ceil_mode count_include_pad auto_pad dilations kernel_shape pads strides",
+    attributes="ceil_mode count_include_pad auto_pad dilations kernel_shape! pads strides",
 )
 @widened
 def average_pool(ctx: Context, node: Node, x: Value) -> Value:
@@ -386,7 +386,7 @@ def _free_counts(ctx: Context, x: Value, total: Value, frame: Frame, padding: bo
     return counts
 
 
-@operator("LpPool", attributes="ceil_mode p auto_pad dilations kernel_shape pads strides")
+@operator("LpPool", attributes="ceil_mode p auto_pad dilations kernel_shape! pads strides")
 @widened
 def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The p-norm of each window."""
