@@ -218,3 +218,42 @@ def test_bytes_that_are_written_to_as_truth_values_are_numpys(given: Any) -> Non
     with pytest.warns(PerformanceWarning, match="as truth values"):
         assert minicc.jit(truths)(mine) == truths(theirs)
     np.testing.assert_array_equal(mine, theirs)
+
+
+def of_a_grid() -> Any:
+    t = np.mgrid[:2, :3][1]
+    return t, windows(t, (2, 1)), t[0], t.T, np.transpose(t), np.flip(t, 0), t
+
+
+def turned_grids() -> Any:
+    t = np.mgrid[:2, :3]
+    return {
+        "all": t,
+        "same": t,
+        "one": t[1].T,
+        "back": t[::-1],
+        "read": np.broadcast_to(t, (2, 2, 2, 3)),
+    }
+
+
+def apart() -> Any:
+    t = np.r_[1.0:5]
+    return t[::2], t, np.reshape(t, (2, 2)), t + 1, np.mgrid[:4, :3][1].T
+
+
+@pytest.mark.parametrize("f", [of_a_grid, turned_grids, apart])
+def test_views_of_what_numpy_makes_while_it_is_traced(f: Any) -> None:
+    """They show one array, which is another in each call."""
+    g = minicc.jit(f)
+    g()
+    want, got, more = (
+        list(r.values()) if isinstance(r, dict) else list(r) for r in (f(), g(), g())
+    )
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert (a.dtype, a.flags.writeable) == (b.dtype, b.flags.writeable)
+        assert np.squeeze(a).strides == np.squeeze(b).strides
+    for k, (a, b) in enumerate(zip(got, want, strict=True)):
+        assert [np.shares_memory(a, x) for x in got] == [np.shares_memory(b, x) for x in want], k
+        assert [a is x for x in got] == [b is x for x in want], k
+        assert not any(np.shares_memory(a, x) for x in more)

@@ -81,3 +81,39 @@ def without_gaps(like: Array) -> tuple[int, ...]:
             steps[k] = step
             step *= max(like.shape[k], 1)
     return tuple(steps)
+
+
+def memory_of(array: Array) -> Array | None:
+    """The array whose memory an array shows, all in one piece; None where it has axes of none.
+
+    NumPy's strided views have an object between them and what they show.
+    """
+    memory: Any = array
+    while memory.base is not None:
+        memory = memory.base
+        if not isinstance(memory, np.ndarray) and not isinstance(
+            getattr(memory, "base", None), np.ndarray
+        ):
+            return None
+    dense = memory.flags.c_contiguous or memory.flags.f_contiguous
+    return memory if dense and type(memory) is np.ndarray and array.ndim else None
+
+
+def within(memory: Array, array: Array) -> Shown:
+    """Have an array's place in its memory seen in another one, whose elements lie in one line."""
+    start = array.ctypes.data - memory.ctypes.data
+    place = array.shape, array.dtype.str, start, array.strides, array.flags.writeable
+    return Shown(False, ("within", *place), (partial(_within, *place),))
+
+
+def _within(
+    shape: tuple[int, ...],
+    element: str,
+    start: int,
+    strides: tuple[int, ...],
+    writeable: bool,
+    memory: Array,
+) -> Array:
+    array: Array = np.ndarray(shape, element, memory, start, strides)
+    array.flags.writeable = writeable
+    return array

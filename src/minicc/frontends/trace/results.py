@@ -16,7 +16,14 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
 from minicc.frontends.trace.host import box_kind
-from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
+from minicc.frontends.trace.layouts import (
+    Shown,
+    has_gaps,
+    memory_of,
+    order_of,
+    spread,
+    within,
+)
 from minicc.frontends.trace.loops.carried import PLAIN
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
@@ -138,7 +145,8 @@ class _Taking:
         self.names: list[str] = []
         self._roots: Counter[int] = Counter()
         self._places: dict[int, Slot] = {}
-        self._taken: dict[int, Any] = {}  # by traced array
+        self._taken: dict[int, Any] = {}  # by array
+        self._untraced: set[int] = set()  # memory of arrays that NumPy made while it was traced
         mapped(self._look, outcome)
 
     def _look(self, leaf: Any, path: str) -> None:
@@ -149,6 +157,11 @@ class _Taking:
             if self.recorder.numbers:  # what is returned shares memory with what is outside
                 self.recorder.numbers.keep_root_still(leaf.root)
             self._roots[id(leaf.root)] += 1
+        constant = _constant(leaf)
+        if constant is not None and (memory := memory_of(constant)) is not None:
+            self._roots[id(memory)] += 1
+            if constant is leaf:
+                self._untraced.add(id(memory))
 
     def take(self, leaf: Any, path: str) -> Any:
         """What stands for a leaf of the result."""
@@ -159,6 +172,14 @@ class _Taking:
                 self._places[id(root)] = self._slot(root, path, None)
             kind = None if isinstance(leaf, Tracer) else leaf.kind
             return Slot(self._places[id(root)].index, Element(row.number, kind))
+        constant = _constant(leaf)
+        if constant is not None and (memory := self._shown(constant)) is not None:
+            if id(leaf) not in self._taken:
+                if id(memory) not in self._places:
+                    self._places[id(memory)] = self._slot(memory.ravel(order="K"), path, None)
+                slot = self._places[id(memory)]
+                self._taken[id(leaf)] = Slot(slot.index, within(memory, constant))
+            return self._taken[id(leaf)]
         if isinstance(leaf, Tracer):
             if id(leaf) not in self._taken:
                 shared = self._shared(leaf, path)
@@ -185,6 +206,16 @@ class _Taking:
         if self.recorder.path is not None:
             self.recorder.refuse("MC0245", text, hint)
         raise UserError("MC0182", text, hint=hint)
+
+    def _shown(self, leaf: Array) -> Array | None:
+        """The memory of an array that NumPy made, where others show it, too, or it has no rows."""
+        memory = memory_of(leaf)
+        if memory is None or id(memory) not in self._untraced:
+            return None
+        if native_element(memory.dtype) is None:
+            return None
+        most = not leaf.flags.c_contiguous and 2 * leaf.size >= memory.size
+        return memory if most or self._roots[id(memory)] > 1 else None
 
     def _slot(self, leaf: Any, path: str, kind: Any) -> Any:
         content = content_of(self.recorder, leaf)
@@ -262,6 +293,15 @@ class _Taking:
         """Give up sizes that are symbols where a view begins or ends at one: calls make views."""
         if any(key[0] == "round" for key in keys):
             self.recorder.write_out("a view that ends at a size is returned")
+
+
+def _constant(leaf: Any) -> Array | None:
+    """An array whose elements are known while tracing, as NumPy has it."""
+    if type(leaf) is np.ndarray:
+        return leaf
+    known = isinstance(leaf, Tracer) and not leaf.root.symbolic and leaf.root.locked_array is None
+    content = leaf.content if known and not leaf.scalar else None
+    return content if type(content) is np.ndarray else None
 
 
 def _is_told(leaf: Any) -> bool:
