@@ -116,6 +116,17 @@ def test_real_results_of_real_numbers(n: int) -> None:
         assert [str(first.imag), str(middle.imag)] == ["0.0", "0.0"]
 
 
+@pytest.mark.parametrize("n", part([3, 9, 15, 2, 4, 8, 27, 30, 33, 49, 64, 105, 128], 3))
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_upper_half_of_real_signals_is_the_conjugate_of_the_lower(n: int, dtype: str) -> None:
+    """To the last bit, as which of two is the greater may depend on it."""
+    x = numbers(dtype, (3, n))
+    for f in (np.fft.fft, np.fft.ifft):
+        y = minicc.jit(f)(x)
+        np.testing.assert_array_equal(y[:, 1:], np.conj(y[:, :0:-1]))
+        np.testing.assert_allclose(y, f(x), rtol=1e-4, atol=1e-4)
+
+
 def test_exact_results() -> None:
     for x in ([1.0, 0, 0, 0], [1.0, -1, 1, -1], [0, 1, 0, -1], [2, 0, 0, 0, 0, 0, 0, 0]):
         np.testing.assert_array_equal(minicc.jit(np.fft.fft)(np.array(x)), np.fft.fft(x))

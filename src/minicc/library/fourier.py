@@ -7,7 +7,8 @@ an axis of `radix * rest` elements, as [radix, rest], the first is transformed a
 the second, and what it gives is turned by the roots of unity that the rest does not hold. Real and
 imaginary parts lie apart meanwhile, so that vectors run along what is transformed already.
 
-A signal of real numbers is half as much work where its length is even: its elements in pairs are
+Of a signal of real numbers the upper half of the transform is the conjugate of the lower one, to
+the last bit. It is half as much work where its length is even: its elements in pairs are
 complex numbers, of whose transform each result of the signal's needs two (Cooley, Lewis and Welch,
 "The Fast Fourier Transform Algorithm", 1970).
 
@@ -96,8 +97,12 @@ def spectrum_of(
     if parts == 1 and not inverse and length % 2 == 0 and length >= _LEAST_REAL:
         re, im = _of_pairs(emit, y, axis, rows)
     else:
-        y = _stages(emit, y, axis, rows, inverse)
-        re, im = (_part(emit, y, axis, k) for k in range(2))
+        half = length // 2 + 1 if parts == 1 else rows
+        y = _stages(emit, y, axis, min(rows, half), inverse)
+        halves = [_part(emit, y, axis, k) for k in range(2)]
+        if rows > half:
+            halves = [_with_mirror(emit, v, axis, length, k) for k, v in enumerate(halves)]
+        re, im = (_cut(emit, v, axis, 0, rows) for v in halves)
     if parts == 1:
         # of real numbers the first one is real, and the middle one
         place = np.arange(rows).reshape(-1, *(1,) * (im.type.rank - axis - 1))
