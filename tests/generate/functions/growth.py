@@ -30,7 +30,7 @@ _ROUNDING = re.compile(
     r"linspace|trapezoid|quantile|median|det|fft|deg2rad|interp|abs\(\{C|\} \*\* \{|unwrap|"
     r"multi_dot|power"
 )
-_PRODUCT = re.compile(r"@|dot|einsum|inner|multi_dot|convolve")
+_PRODUCT = re.compile(r"@|dot|einsum|inner|multi_dot|convolve|fft")
 _NUMBERS = ("2", "0.5", "1", "3", "-1", "0", "1.5", "True", "300", "1j", "G", "np.float32(0.5)",
             "np.int64(2)", "-2.0", "np.array(2)", "4")  # fmt: skip
 _LINES = (2, 3, 4, 5, 6, 8, 10)
