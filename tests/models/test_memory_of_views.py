@@ -257,3 +257,27 @@ def test_views_of_what_numpy_makes_while_it_is_traced(f: Any) -> None:
         assert [np.shares_memory(a, x) for x in got] == [np.shares_memory(b, x) for x in want], k
         assert [a is x for x in got] == [b is x for x in want], k
         assert not any(np.shares_memory(a, x) for x in more)
+
+
+def crossed(s: Any) -> Any:
+    t = s["a"].T
+    s["a"][1:], t[:-1] = s["b"][:-1, None], s["b"][1:]
+    return t * 1
+
+
+def exchanged(s: Any) -> Any:
+    a, b = s["a"], s["b"]
+    t, w = a.T, b[::-1] * 1
+    a[1:], t[0], b[:], t[1, :2] = b[:-1, None] + a[:-1], w, w[::-1], w[:2]
+    return a.sum(), t * 1
+
+
+@pytest.mark.parametrize(("f", "rows"), [(crossed, 2), (exchanged, 3), (exchanged, 5)])
+def test_fields_are_written_with_what_was_computed_before_others_were(f: Any, rows: int) -> None:
+    mine = np.zeros(rows, [("a", "f4", (2,)), ("b", "u1")])
+    mine["a"], mine["b"] = np.arange(2 * rows).reshape(rows, 2), np.arange(rows) + 2
+    theirs = mine.copy()
+    got, want = minicc.jit(f)(mine), f(theirs)
+    np.testing.assert_array_equal(mine, theirs)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)

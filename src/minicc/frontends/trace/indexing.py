@@ -293,6 +293,7 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     key = normal_key(recorder, index)
     if is_basic(key):
         if not (isinstance(new, Tracer) and new.is_view_of(box, ("index", key))):
+            box.content  # noqa: B018  # what the host must read ends the segment, so it comes first
             box.assign(_written(recorder, box, key, content_of(recorder, new)))
         return
     content, given = box.content, content_of(recorder, new)
