@@ -718,3 +718,16 @@ def test_labels_of_which_a_number_is_to_be_the_values() -> None:
     said = refusal(made, {"x": np.arange(4)})
     assert "its keys are of the shape (3,), its values of ()" in said
     assert "at: it" in said
+
+
+@pytest.mark.parametrize("length", [(1 << 61) - 1, 1 << 62, 1 << 41])
+@pytest.mark.parametrize("op", ["DFT", "STFT"])
+def test_transforms_of_lengths_that_no_memory_holds(op: str, length: int) -> None:
+    """Their factors would take longer to find than anybody waits."""
+    tensors = [numpy_helper.from_array(np.array(length), "length")]
+    tensors.append(numpy_helper.from_array(np.array(1), "step"))
+    shape = numpy_helper.from_array(np.array([1, 4, 1]), "shape")
+    reshaped = helper.make_node("Reshape", ["x", "shape"], ["signal"])
+    inputs = ["signal", "length"] if op == "DFT" else ["signal", "step", "", "length"]
+    it = helper.make_node(op, inputs, ["y"], "it")
+    assert "at: it" in refusal(model_of(reshaped, it, tensors=[*tensors, shape]))

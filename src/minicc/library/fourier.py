@@ -36,6 +36,7 @@ Emit = Callable[..., Value]
 # The work of a stage apart from its products, in products of each element: its turns and moves.
 _STAGE = 10
 _VECTOR = 64  # bytes of the first results that lie side by side: fewer are as much work
+_LONGEST = 1 << 40  # elements of which no memory holds as many: their factors take seconds to find
 _LEAST_REAL = 32  # elements of a signal from which on it is taken in pairs
 
 
@@ -45,6 +46,8 @@ def radices_of(length: int, size: int = 4) -> tuple[int, ...]:
 
     `size` is that of an element, in bytes. A single one means that a product with a matrix is.
     """
+    if length > _LONGEST:
+        return (length,)
     lanes = _VECTOR // size
 
     def first_stage(radix: int) -> int:
