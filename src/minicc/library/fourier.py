@@ -100,7 +100,7 @@ def spectrum_of(
     if parts == 1 and not inverse and length % 2 == 0 and length >= _LEAST_REAL:
         re, im = _of_pairs(emit, y, axis, rows)
     else:
-        half = length // 2 + 1 if parts == 1 else rows
+        half = _fewest_rows(length, rows, y.type.dtype.bytes) if parts == 1 else rows
         y = _stages(emit, y, axis, min(rows, half), inverse)
         halves = [_part(emit, y, axis, k) for k in range(2)]
         if rows > half:
@@ -112,6 +112,16 @@ def spectrum_of(
         real = emit(graph.Constant, Literal(2 * place % length == 0))
         im = emit(graph.Select, real, _table(emit, np.zeros(()), im), im)
     return re, im
+
+
+def _fewest_rows(length: int, rows: int, size: int) -> int:
+    """How many results of a real signal's transform are computed, of which others are mirrored.
+
+    A product with one matrix gives both halves alike, in as many vectors where these are few.
+    """
+    half, lanes = length // 2 + 1, _VECTOR // size
+    alone = len(radices_of(length, size)) == 1 and -(-rows // lanes) == -(-half // lanes)
+    return rows if alone else min(half, rows)
 
 
 def _of_pairs(emit: Emit, y: Value, axis: int, rows: int) -> tuple[Value, Value]:
@@ -276,9 +286,14 @@ def rotations(rows: int, columns: int, length: int, inverse: bool) -> tuple[Arra
 
 
 def _on_circle(turns: Array, length: int) -> tuple[Array, Array]:
-    """The cosines and sines of so many parts of a whole turn; those of quarters are exact."""
-    angle = turns * (2 * np.pi / length)
+    """The cosines and sines of so many parts of a whole turn; those of quarters are exact.
+
+    Those of the second half of a turn are those of the first, to the last bit.
+    """
+    turns = turns % length
+    second = 2 * turns > length
+    angle = np.where(second, length - turns, turns) * (2 * np.pi / length)
     quarters = 4 * turns % length == 0
-    found = np.cos(angle), np.sin(angle)
+    found = np.cos(angle), np.where(second, -1, 1) * np.sin(angle)
     whole, half = np.where(quarters, np.round(found, 0), found)
     return whole + 0.0, half + 0.0  # no zero has a sign
