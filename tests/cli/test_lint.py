@@ -61,7 +61,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     found = short(told)
     assert ("forbidden", "MC0127", "Relu#0", "Relu", 17) in found
     assert ("forbidden", "MC0170", "Frobnicate#4", "Frobnicate", 17) in found
-    assert ("forbidden", "MC0170", "Concat#5", "Concat", 17) in found
+    assert ("forbidden", "MC0127", "Concat#5", "Concat", 17) in found
     assert ("unsupported", "MC0220", "custom.Foo#2", "custom.Foo", 1) in found
     assert ("unsupported", "MC0221", "Bernoulli#6", "Bernoulli", 17) in found
     assert ("host", "MC0227", "NonZero#10", "NonZero", 17) in found
