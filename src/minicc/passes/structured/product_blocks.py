@@ -31,6 +31,7 @@ from minicc.passes.structured.products import PACK_READS, Product
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, Vectors, register_tiles
 from minicc.target import Target
 
+_FEWEST_BLOCKS = 4  # of a sum, of which one is fetched while the one before is read
 _DEEPEST = 560  # terms of a block of sums, of those that are tried besides all of them
 _FEWEST_ROWS, _FEWEST_TERMS = 8, 4  # that are worth blocks
 _BLOCK_OF_L2 = 0.28  # of the second cache, which one side of a block may fill
@@ -138,10 +139,10 @@ def in_blocks(
 def _ahead(b: Blocks, sides: Sides, row: int) -> int:
     """How many elements after what is copied of rhs the next copy begins; 0 if it is the same.
 
-    A `row` of rhs has so many.
+    A `row` of rhs has so many. What the last block of a sum fetches lies after the matrix.
     """
     if b.deep < sides.depth:
-        return b.deep * row
+        return b.deep * row if -(-sides.depth // b.deep) >= _FEWEST_BLOCKS else 0
     return b.columns if b.columns < sides.columns else 0
 
 
