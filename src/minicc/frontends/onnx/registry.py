@@ -74,7 +74,7 @@ def register(name: str, run: Importer, attributes: str = "") -> None:
 
 
 def operator(name: str, attributes: str = "") -> Callable[[F], F]:
-    """Decorate the function that imports an operator, naming its attributes."""
+    """Decorate the function that imports an operator, naming its attributes as `register` does."""
 
     def enter(run: F) -> F:
         register(name, run, attributes)

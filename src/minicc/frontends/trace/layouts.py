@@ -84,19 +84,16 @@ def without_gaps(like: Array) -> tuple[int, ...]:
 
 
 def memory_of(array: Array) -> Array | None:
-    """The array whose memory an array shows, all in one piece; None where it has axes of none.
+    """The plain array, all in one piece, whose memory an array with axes shows; None without one.
 
     NumPy's strided views have an object between them and what they show.
     """
     memory: Any = array
-    while memory.base is not None:
+    while getattr(memory, "base", None) is not None:
         memory = memory.base
-        if not isinstance(memory, np.ndarray) and not isinstance(
-            getattr(memory, "base", None), np.ndarray
-        ):
-            return None
-    dense = memory.flags.c_contiguous or memory.flags.f_contiguous
-    return memory if dense and type(memory) is np.ndarray and array.ndim else None
+    if type(memory) is not np.ndarray or not array.ndim:
+        return None
+    return memory if memory.flags.c_contiguous or memory.flags.f_contiguous else None
 
 
 def within(memory: Array, array: Array) -> Shown:
