@@ -326,6 +326,20 @@ def test_parts_that_change_before_what_they_are_of_is_copied(f: Function) -> Non
     compare(f, np.arange(24).reshape(6, 4))
 
 
+def doubled(u: Any) -> None:
+    part = u[:-1]
+    part.ravel()[0] = 3
+    part[1:] = u[-1, -1]
+    part *= 2
+
+
+@pytest.mark.parametrize("shape", [(7, 16), (10, 16), (8, 4), (11, 64)])
+def test_a_part_is_replaced_where_what_it_is_made_of_lies(shape: tuple[int, int]) -> None:
+    """Blocks of rows that overlap may not read what one of them has written."""
+    compare(doubled, np.arange(float(np.prod(shape))).reshape(shape))
+    compare(doubled, np.arange(np.prod(shape)).reshape(shape))
+
+
 UPDATES: list[Function] = [
     lambda u, v: u[1:].__isub__(0.5 * v[:-1]),
     lambda u, v: u[1:-1, 2::3].__imul__(v[1:-1, 2::3] + 1),

@@ -137,6 +137,7 @@ class _Uses:
         self.uses: dict[Value, list[int]] = {}
         # where the first that goes into a value is written, which may lie in its memory
         self.begun: dict[Value, int] = {}
+        self.within: dict[Value, set[Value]] = {}  # all that may
         for position, op in enumerate(region.ops):
             self.made.update(dict.fromkeys(op.results, position))
             self.makers.update(dict.fromkeys(op.results, op))
@@ -173,6 +174,9 @@ class _Uses:
                 )
             for r, into in self._parts(op):
                 self.begun[r] = min((self.begun.get(v, -1) for v in into), default=position)
+                self.within[r] = {
+                    w for v in into for w in (self.root.get(v, v), *self.within.get(v, ()))
+                }
 
     def _parts(self, op: Op) -> Iterator[tuple[Value, Sequence[Value]]]:
         """The results of an op, each with what may lie in its memory before it is made."""
@@ -196,11 +200,12 @@ class _Uses:
     def _apart(self, op: InsertSlice, position: int) -> bool:
         """Whether what makes the new part may overwrite that of the old tensor."""
         begin = self.begun.get(op.new, -1)
-        late = [at for at in self.uses[op.x] if begin <= at < position]
+        there = (op.x, *self.within.get(op.x, ()))
+        late = {at for v in there for at in self.uses.get(v, ()) if begin <= at < position}
         if not late:
             return self.made[op.x] < begin
         maker = self.makers.get(op.new)
-        return late == [begin] and isinstance(maker, Group) and self.reads_apart(maker, op)
+        return late == {begin} and isinstance(maker, Group) and self.reads_apart(maker, op)
 
     def _outlives(self, part: Value, whole: Value, position: int) -> bool:
         """Whether a part of what is made at a position is read when the whole has changed again."""
@@ -224,8 +229,9 @@ class _Uses:
         """
         if len(maker.results) == 1 and all(n == 1 for n in op.new.type.shape):
             return True
-        if any(v is not op.x for v in maker.operands if self.root.get(v, v) is op.x):
-            return False  # under another shape the places have other names
+        there = {op.x, *self.within.get(op.x, ())}
+        if any(v is not op.x for v in maker.operands if self.root.get(v, v) in there):
+            return False  # in another shape or as a part the places have other names
         arg = maker.body.args[maker.operands.index(op.x)]
         readers = [g for g in maker.body.ops if isinstance(g, Generic) and arg in g.operands]
         made = maker.body.yields[maker.results.index(op.new)]
