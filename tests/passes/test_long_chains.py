@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from minicc.compile.compiler import lower
-from minicc.ir import graph
+from minicc.ir import arith, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Op, Value, walk
 from minicc.ir.lengths import length
@@ -39,6 +39,18 @@ def test_what_an_op_reads_twice_is_computed_once() -> None:
     merged = lower(chain(graph.Max, 40), Options(), stop="merge")
     bodies = [op.body.ops for op in walk(merged.main.body) if isinstance(op, Generic)]
     assert sum(map(len, bodies)) == 40
+
+
+@pytest.mark.parametrize("shape", [_SHAPE, (400, 400)], ids=["small", "large"])
+def test_what_ops_add_to_what_they_read_is_computed_once(shape: tuple[int, int]) -> None:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        for _ in range(100):
+            x = b.emit(graph.Add, b.emit(graph.Sin, x), x)
+        return [x]
+
+    program = lower(module(body, TensorType(F32, shape)), Options(), stop="fuse")
+    ops = [type(op) for op in walk(program.main.body)]
+    assert ops.count(arith.Sin) == ops.count(arith.Add) == 100
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from minicc.passes.structured.fusion_plan import (
     Wishes,
 )
 from minicc.passes.structured.judge_fusion import judge, judge_beside
-from minicc.passes.structured.merge import merge_siblings, without_unread
+from minicc.passes.structured.siblings import merge_siblings, without_unread
 from minicc.target import Target
 
 _ASTRAY = Verdict(

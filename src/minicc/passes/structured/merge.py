@@ -17,7 +17,7 @@ of their own (`merge_gather`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from math import prod
 
 from minicc.ir import affine
@@ -26,8 +26,8 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.lengths import length
-from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
-from minicc.ir.space import REDUCTION, Iter, Space
+from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations
+from minicc.ir.space import REDUCTION, Space
 from minicc.ir.structured import Generic
 from minicc.ir.types import TensorType
 from minicc.passes.structured.merge_around import is_around, is_reduced, points_of, reads_of
@@ -43,17 +43,51 @@ def merge(module: Module) -> Module:
     return Module(module.level, [everywhere(f, _merge_function) for f in module.functions])
 
 
+class _Uses:
+    """By how many ops each value is read, of those that are left when others have been merged.
+
+    What two ops read that end in a third is read by that one alone in the end: it is merged there,
+    and computed once.
+    """
+
+    def __init__(self, region: Region) -> None:
+        self.made: dict[Value, Generic] = {}
+        self._counts = dict.fromkeys(region.yields, 1)
+        for op in region.ops:
+            for v in set(op.operands):
+                self._counts[v] = self.of(v) + 1
+
+    def of(self, value: Value) -> int:
+        """How many ops read a value; a function's result is read by its caller too."""
+        return self._counts.get(value, 0)
+
+    def rename(self, old: Value, new: Value) -> None:
+        """Let a value stand for another one."""
+        self._counts[new] = self.of(old)
+
+    def replace(self, old: Generic, new: Generic) -> None:
+        """Let an op read what another one, with which it has been merged, reads."""
+        before, after = set(old.operands), set(new.operands)
+        for v in after - before:
+            self._counts[v] += 1
+        self._unread(before - after)
+
+    def _unread(self, values: Collection[Value]) -> None:
+        for v in values:
+            self._counts[v] -= 1
+            if not self._counts[v] and v in self.made:
+                self._unread(set(self.made[v].operands))
+
+
 def _merge_function(function: Function) -> Function:
-    uses: dict[Value, int] = dict.fromkeys(function.body.yields, 1)
     readers: dict[Value, list[Op]] = {}
     for op in function.body.ops:
         for v in set(op.operands):
-            uses[v] = uses.get(v, 0) + 1
             readers.setdefault(v, []).append(op)
     for v in function.body.yields:
         readers.pop(v, None)
     around = {v for v in readers if is_around(v, readers) or is_reduced(v, readers)}
-    made: dict[Value, Generic] = {}
+    uses = _Uses(function.body)
     forward: dict[Value, Value] = {}
     out: list[Op] = []
     for op in function.body.ops:
@@ -61,40 +95,41 @@ def _merge_function(function: Function) -> Function:
         if any(v in forward for v in op.operands):
             current = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(current, Generic):
-            current = _absorb(current, made, uses, around)
+            current = _absorb(current, uses, around)
         for old, new in zip(op.results, current.results, strict=True):
             if new is not old:
                 new.hint = new.hint or old.hint
                 forward[old] = new
-                uses[new] = uses.get(old, 0)
+                uses.rename(old, new)
                 if old in around:
                     around.add(new)
         if isinstance(current, Generic) and len(current.results) == 1:
-            made[current.results[0]] = current
+            uses.made[current.results[0]] = current
         out.append(current)
     yields = [forward.get(v, v) for v in function.body.yields]
     return function.with_body(Region(function.args, live(out, yields), yields))
 
 
-def _absorb(
-    consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int], around: set[Value]
-) -> Generic:
+def _absorb(consumer: Generic, uses: _Uses, around: set[Value]) -> Generic:
     progress = True
     while progress:
         progress = False
         for v in dict.fromkeys(consumer.operands):
-            producer = made.get(v)
+            producer = uses.made.get(v)
             if producer is None:
                 continue
-            if uses.get(v, 0) == 1 and follows(producer, consumer, v):
+            if uses.of(v) == 1 and follows(producer, consumer, v):
                 reduces = any(c is not None for c in producer.combine)
-                return (reindex if reduces else append)(producer, consumer, v)
+                merged = (reindex if reduces else append)(producer, consumer, v)
+                uses.replace(consumer, merged)
+                return merged
             if not legal(producer, consumer, v):
                 continue
-            again = v in around and _is_short(producer, consumer, v, made)
-            if again or profitable(producer, consumer, v, uses.get(v, 0)):
-                consumer = apply(producer, consumer, v, not again)
-                progress = True
+            again = v in around and _is_short(producer, consumer, v, uses.made)
+            if again or profitable(producer, consumer, v, uses.of(v)):
+                merged = apply(producer, consumer, v, not again)
+                uses.replace(consumer, merged)
+                consumer, progress = merged, True
                 break
     return consumer
 
@@ -334,157 +369,3 @@ def append(producer: Generic, consumer: Generic, value: Value) -> Generic:
     attrs = {**producer.attrs, "maps": (*reads.maps, *producer.yield_maps)}
     loc = merge_locations(producer.loc, consumer.loc)
     return Generic.make(reads.inputs, attrs, (region,), loc)
-
-
-def merge_siblings(
-    ops: Sequence[Op], shared: Collection[str]
-) -> tuple[list[Op], dict[Value, Value]]:
-    """Within a group, let an op that reads its predecessor point by point share its loops.
-
-    exp over (r, c) and its sum over c become one op with two results, and so do two sums of what
-    both read. `shared` are the group's dimensions. Returns the ops and what values became.
-    """
-    out: list[Op] = []
-    forward: dict[Value, Value] = {}
-    for op in ops:
-        current = op.rebuilt([forward.get(v, v) for v in op.operands])
-        previous = out[-1] if out else None
-        if (
-            isinstance(previous, Generic)
-            and isinstance(current, Generic)
-            and (names := _siblings(previous, current, shared)) is not None
-        ):
-            both = _join_bodies(previous, current, names)
-            count = len(previous.results)
-            replaced = dict(zip(previous.results, both.results[:count], strict=True))
-            forward = {old: replaced.get(new, new) for old, new in forward.items()} | replaced
-            forward.update(zip(op.results, both.results[count:], strict=True))
-            out[-1] = both
-        else:
-            forward.update(zip(op.results, current.results, strict=True))
-            out.append(current)
-    return out, forward
-
-
-def without_unread(body: Region) -> Region:
-    """A group's body whose ops have no results that nobody reads.
-
-    What only an op that was merged with its maker had read is one. Sums stay: the kinds of an op's
-    dimensions are theirs.
-    """
-    read = used_by(body)
-    forward: dict[Value, Value] = {}
-    ops: list[Op] = []
-    for op in body.ops:
-        assert isinstance(op, Generic)
-        kept = [k for k, v in enumerate(op.results) if v in read or op.combine[k] is not None]
-        if op.into or not kept:
-            kept = list(range(len(op.results)))
-        fresh = op if len(kept) == len(op.results) else _with_results(op, kept)
-        ops.append(fresh.rebuilt([forward.get(v, v) for v in op.operands]))
-        forward.update(zip([op.results[k] for k in kept], ops[-1].results, strict=True))
-    return Region(body.args, ops, [forward.get(v, v) for v in body.yields])
-
-
-def _with_results(op: Generic, kept: Sequence[int]) -> Generic:
-    """An op with some of its results."""
-    yields = [op.body.yields[k] for k in kept]
-    attrs = {
-        **op.attrs,
-        "maps": (*op.input_maps, *[op.yield_maps[k] for k in kept]),
-        "shapes": tuple([op.shapes[k] for k in kept]),
-        "combine": tuple([op.combine[k] for k in kept]),
-    }
-    body = Region(op.body.args, live(op.body.ops, yields), yields)
-    return Generic.make(op.operands, attrs, (body,), op.loc)
-
-
-def _siblings(first: Generic, second: Generic, shared: Collection[str]) -> dict[str, str] | None:
-    """Dimensions of `second` to those of `first`, if they may share their loops.
-
-    The spaces are equal, `second` reads of `first` what is there at its own point, and what both
-    combine runs over the same dimensions.
-    """
-    if any(op.coordinates or op.indices or op.into or op.running for op in (first, second)):
-        return None
-    if len(first.space.iters) != len(second.space.iters):
-        return None
-    names = _correspondence(first, second, shared)
-    if (
-        names is None
-        or set(names) != set(second.space.names)
-        or set(names.values()) != set(first.space.names)
-    ):
-        return None
-    reduced = [{*first.reduced(k)} for k, c in enumerate(first.combine) if c is not None]
-    for k, c in enumerate(second.combine):
-        if c is not None:
-            reduced.append({names[n] for n in second.reduced(k)})
-    if any(dimensions != reduced[0] for dimensions in reduced):
-        return None
-    equal = all(second.space[a].extent == first.space[b].extent for a, b in names.items())
-    return names if equal else None
-
-
-def _correspondence(
-    first: Generic, second: Generic, shared: Collection[str]
-) -> dict[str, str] | None:
-    """Dimensions of `second` to those of `first`, from its reads, or else from what both read.
-
-    The `shared` ones are the same in both. None where they don't fit together.
-    """
-    names: dict[str, str] = {}
-    pairs = list(zip(second.operands, second.input_maps, strict=True))
-    for v, m in pairs:
-        if v not in first.results:
-            continue
-        k = first.results.index(v)
-        theirs, mine = plain_names(first.yield_maps[k]), plain_names(m)
-        if first.combine[k] is not None or theirs is None or mine is None:
-            return None
-        for a, b in zip(mine, theirs, strict=True):
-            if names.setdefault(a, b) != b:
-                return None
-    if not names:
-        names = {n: n for n in shared if n in first.space and n in second.space}
-        for v, m in pairs:
-            if first.operands.count(v) == 1:
-                for pair in zip(m, first.input_maps[first.operands.index(v)], strict=True):
-                    for a, b in zip(*[plain_names((e,)) or () for e in pair], strict=False):
-                        names.setdefault(a, b)
-    return names or None
-
-
-def _join_bodies(first: Generic, second: Generic, names: Mapping[str, str]) -> Generic:
-    binding = {a: affine.symbol(b) for a, b in names.items()}
-    moved = [tuple(affine.substitute(e, binding) for e in m) for m in second.maps]
-    body = Builder(second.loc)
-    args = [Value(a.type) for a in first.body.args[: len(first.operands)]]
-    yielded = inline(body, first.body, args)
-    inputs, maps = list(first.operands), list(first.input_maps)
-    elements: list[Value] = []
-    for v, m, a in zip(second.operands, moved, second.body.args, strict=False):
-        if v in first.results:
-            elements.append(yielded[first.results.index(v)])
-        elif (v, m) in zip(inputs, maps, strict=True):
-            elements.append(args[list(zip(inputs, maps, strict=True)).index((v, m))])
-        else:
-            inputs.append(v)
-            maps.append(m)
-            args.append(Value(a.type))
-            elements.append(args[-1])
-    results = (*yielded, *inline(body, second.body, elements))
-    reduced = {n for k in range(len(second.results)) for n in second.reduced(k)}
-    kinds = {names[n] for n in reduced}
-    space = Space(
-        Iter(i.name, i.extent, REDUCTION if i.name in kinds else i.kind) for i in first.space.iters
-    )
-    attrs = {
-        **first.attrs,
-        "space": space,
-        "maps": (*maps, *first.yield_maps, *moved[len(second.operands) :]),
-        "shapes": (*first.shapes, *second.shapes),
-        "combine": (*first.combine, *second.combine),
-    }
-    loc = merge_locations(first.loc, second.loc)
-    return Generic.make(inputs, attrs, (Region(args, body.ops, results),), loc)

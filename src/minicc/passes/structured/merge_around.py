@@ -11,7 +11,7 @@ from math import prod
 from minicc.ir import affine
 from minicc.ir.affine_facts import bends
 from minicc.ir.core import Op, Value
-from minicc.ir.index_maps import Map, names_of
+from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.space import REDUCTION, Space
 from minicc.ir.structured import Generic
 
@@ -30,19 +30,27 @@ def is_around(value: Value, readers: Readers) -> bool:
     if len(ops) < len(readers[value]):
         return False
     maps = [list(dict.fromkeys(reads_of(op, value))) for op in ops]
+    places = {_of_result(op, m) for op, ms in zip(ops, maps, strict=True) for m in ms}
     pairs = ((m, n) for m, *more in maps for n in more)
     shifts = (
         affine.add(a, affine.multiply(b, -1)) for m, n in pairs for a, b in zip(m, n, strict=True)
     )
     points = prod(map(affine.typical, value.type.shape))
     return (
-        (max(map(len, maps)) > 1 or _meet(ops, readers))
+        (max(map(len, maps)) > 1 or (len(places) > 1 and _meet(ops, readers)))
         and sum(map(len, maps)) <= _PLACES
         and all(isinstance(shift, int) for shift in shifts)
         and not any(bends(m, n) for ms in maps for m in ms for n in names_of(m))
         and points * value.type.dtype.bytes > _NEAR
         and all(2 * points_of(op.space) > points for op in ops)
     )
+
+
+def _of_result(op: Generic, m: Map) -> Map:
+    """A map of an op with its dimensions named by the axes of the result that they index."""
+    names = plain_names(op.yield_maps[0]) or ()
+    axes = {name: affine.symbol(f"#{axis}") for axis, name in enumerate(names)}
+    return tuple(affine.substitute(e, axes) for e in m)
 
 
 def is_reduced(value: Value, readers: Readers) -> bool:

@@ -125,7 +125,7 @@ def _fetching(op: Generic, source: Value, m: Map, ahead: int) -> Generic:
     element = Value(TensorType(source.type.dtype))
     body = Region((*args[:count], element, *args[count:]), op.body.ops, op.body.yields)
     maps = (*op.input_maps, m, *op.yield_maps)
-    return op.rebuilt([*op.operands, source], (body,), maps=maps, ahead=((count, ahead),))
+    return op.rebuilt([*op.operands, source], (body,), maps=maps, ahead=(*op.ahead, (count, ahead)))
 
 
 def _order(op: Generic, operand: int) -> list[str]:
@@ -192,8 +192,8 @@ def _reading(
     """An op that reads one of its operands from a copy, whose axes are dimensions."""
     operands, maps = list(op.operands), list(op.maps)
     operands[k], maps[k] = packed, tuple(affine.symbol(n) for n in names)
-    ahead = ((k, distance),) if distance else ()
-    return op.rebuilt(operands, maps=tuple(maps), ahead=ahead)
+    ahead = [found for found in op.ahead if found[0] != k] + [(k, distance)] * bool(distance)
+    return op.rebuilt(operands, maps=tuple(maps), ahead=tuple(ahead))
 
 
 def _replaced(region: Region, op: Op, *others: Op) -> Region:
