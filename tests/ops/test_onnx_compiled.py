@@ -67,6 +67,19 @@ def test_determinants(data: st.DataObject) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3 * 4.0**n / 4)
 
 
+def test_determinants_of_free_sizes_want_square_matrices() -> None:
+    """Though nobody reads them, as for sizes that are known."""
+    nodes = [helper.make_node("Det", ["x"], ["d"]), helper.make_node("Shape", ["d"], ["y"])]
+    inputs = [helper.make_tensor_value_info("x", 1, ["b", "n", "m"])]
+    outputs = [helper.make_tensor_value_info("y", 7, [1])]
+    free = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), ir_version=10)
+    session = InferenceSession(free.SerializeToString())
+    (got,) = session.run(None, {"x": np.ones((3, 2, 2), np.float32)})
+    assert got.tolist() == [3]
+    with pytest.raises(UserError, match="square matrices of floats"):
+        session.run(None, {"x": np.ones((3, 2, 1), np.float32)})
+
+
 def test_determinants_of_large_matrices_and_of_no_numbers() -> None:
     x = np.eye(40, dtype=np.float64) * 2
     node = helper.make_node("Det", ["x"], ["y"])

@@ -146,7 +146,7 @@ def _corners(boxes: Array, centred: bool) -> Array:
 
 def _is_large_matrix(node: Node, types: Sequence[TensorType]) -> bool:
     """Whether LAPACK, which NumPy calls, is quicker than elimination row by row."""
-    return any(not isinstance(n, int) or n > _LARGEST_MATRIX for n in types[0].shape[-2:])
+    return any(isinstance(n, int) and n > _LARGEST_MATRIX for n in types[0].shape[-2:])
 
 
 @host_operator("Det", _is_large_matrix)

@@ -79,8 +79,10 @@ def determinant(ctx: Context, node: Node, x: Value) -> Value:
     f16 and bf16 are computed with in f32.
     """
     rank, element = x.type.rank, x.type.dtype
-    if rank < 2 or x.type.shape[-1] != x.type.shape[-2] or not element.is_float:
-        raise ctx.refused("it wants square matrices of floats")
+    text = "it wants square matrices of floats"
+    if rank < 2 or not element.is_float:
+        raise ctx.refused(text)
+    ctx.demand(x.type.shape[-1], x.type.shape[-2], text)
     n = ctx.static(x.type.shape[-1], "the matrix")
     batch = x.type.shape[:-2]
     wide = ctx.cast(x, F32 if element in (F16, BF16) else element)
