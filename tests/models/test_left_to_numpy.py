@@ -51,6 +51,34 @@ def test_rounds_that_would_run_on_the_host() -> None:
     left(f, why, np.arange(600.0))
 
 
+@dataclasses.dataclass
+class Holder:
+    held: Any
+
+
+def put_with_others(x: Any) -> Any:
+    return np.hstack([Holder(x * 2), x])[0].held
+
+
+def put_in_turn(x: Any) -> Any:
+    found = np.empty(2, object)
+    found[0] = Holder(x * 2)
+    found[1] = [x + 1]
+    return found[0].held, found[1][0]
+
+
+def put_in_a_dict(x: Any) -> Any:
+    found = np.empty(2, object)
+    found[0] = {"a": x + 1}
+    found[1] = x
+    return found[0]["a"]
+
+
+@pytest.mark.parametrize("f", [put_with_others, put_in_turn, put_in_a_dict])
+def test_objects_in_arrays_hold_arrays(f: Callable[..., Any]) -> None:
+    left(f, "is not traced", np.arange(3.0))
+
+
 def test_arrays_of_objects_that_hold_elements() -> None:
     def f(x: Any) -> Any:
         return np.array([{"a": x[0], "b": float(x[1])}, {x[2]}])

@@ -191,6 +191,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("without axes, of integers", lambda x: (x.astype(float), x.astype("u1")), (np.array(300),)),
     ("covariances of complex numbers", lambda x: (np.cov(x), np.cov(x[0]), np.cov(x.real, x)),
      (R * (1 + 2j) + [[2j], [4]],)),
+    ("the shape of a scalar", lambda x: setattr(x.sum(), "shape", (1,)), (np.arange(3.0),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -105,7 +105,7 @@ def in_place(x: Any, y: Any) -> None:
 
 
 def of_sizes(x: Any, y: Any) -> Any:
-    return x.shape[0], x.sum() / x.size, len(y) * 2, x[: len(x) // 2] * y.shape[0] ** 2
+    return x.nbytes, x.shape[0], x.sum() / x.size, len(y) * 2, x[: len(x) // 2] * y.shape[0] ** 2
 
 
 def made(x: Any, y: Any) -> Any:

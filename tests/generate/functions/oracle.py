@@ -174,6 +174,9 @@ def _far(a: Any, b: Any, tolerance: float, name: str) -> str:
             same |= (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= tolerance)
     elif b.dtype.kind in "mM":
         same = a.view(np.int64) == b.view(np.int64)
+    elif b.dtype == object:  # data classes with arrays are not equal to one another
+        pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
+        return next(filter(None, (_differs(x, y, tolerance, name, []) for x, y in pairs)), "")
     else:
         same = a == b
     return "" if bool(np.all(same)) else f"{name}: value {a.tolist()} and not {b.tolist()}"

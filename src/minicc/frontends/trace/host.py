@@ -8,18 +8,22 @@ function's own NumPy on the arrays that the segment before gave; tracing goes on
 from __future__ import annotations
 
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace.layouts import ROWS, spread, without_gaps
 from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.objects import is_stood_in, original_class
 from minicc.frontends.trace.paths import Host
-from minicc.frontends.trace.pytree import Slot, mapped
+from minicc.frontends.trace.pytree import PLAIN, Slot, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Value
+from minicc.ir.core import Array, Value
+
+_HOLDING = (set, frozenset, deque)  # may hold traced arrays
 
 
 def on_host(
@@ -52,7 +56,11 @@ def on_host(
             if isinstance(box, Tracer):
                 content = box.content
                 kind = leaf.kind if type(leaf) is Number else _lying_kind(box)
-                return Slot(place(content), kind) if isinstance(content, Value) else content
+                if isinstance(content, Value):
+                    return Slot(place(content), kind)
+                if has_objects(content):
+                    recorder.refuse("MC0241", f"{name} with an array of objects is not traced")
+                return content
             return _real(recorder, name, leaf)
 
         return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason, foreign)
@@ -61,6 +69,11 @@ def on_host(
         return recorder.path.pause(recorder, make, boxes)
     except UnsupportedError as error:
         recorder.refuse(error.code, error.message, error.hint)
+
+
+def has_objects(array: Array) -> bool:
+    """Whether some elements are neither numbers nor texts: they may hold what is traced."""
+    return array.dtype.hasobject and bool({*map(type, array.flat)}.difference(PLAIN))
 
 
 def box_kind(box: Tracer) -> str | None:
@@ -95,6 +108,9 @@ def _real(recorder: Recorder, name: str, x: Any) -> Any:
     """NumPy's own object for one that stands for it; the user's functions can't run there."""
     if isinstance(x, PythonType):
         return x.real
+    if original_class(x) is not None or is_stood_in(x) or isinstance(x, _HOLDING):
+        what = f"{name} with a {(original_class(x) or type(x)).__name__}"
+        recorder.refuse("MC0241", f"{what} is not traced", "pass what it holds")
     if isinstance(x, types.FunctionType) and id(x.__globals__) in recorder.user_globals:
         recorder.refuse(
             "MC0241",

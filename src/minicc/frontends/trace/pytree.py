@@ -23,6 +23,8 @@ from minicc.later import classes_of
 
 Key = tuple[Any, ...]
 NUMBERS = (float, int, complex, bool)
+# types of Python whose values are known by what they are
+PLAIN = (*NUMBERS, str, bytes, type(None))
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
 VALUES = (date, time, timedelta, Enum, range, np.dtype)  # that never change
 _CALLABLE = (

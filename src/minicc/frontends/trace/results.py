@@ -15,7 +15,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
-from minicc.frontends.trace.host import box_kind
+from minicc.frontends.trace.host import box_kind, has_objects
 from minicc.frontends.trace.layouts import (
     Shown,
     has_gaps,
@@ -24,13 +24,12 @@ from minicc.frontends.trace.layouts import (
     spread,
     within,
 )
-from minicc.frontends.trace.loops.carried import PLAIN
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import VALUES, Slot, mapped, mapped_once, rebuild
+from minicc.frontends.trace.pytree import PLAIN, VALUES, Slot, mapped, mapped_once, rebuild
 from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
@@ -221,7 +220,7 @@ class _Taking:
         content = content_of(self.recorder, leaf)
         alone = not isinstance(leaf, Tracer) or self._roots[id(leaf.root)] < 2
         if alone and not isinstance(content, Value) and native_element(content.dtype) is None:
-            if content.dtype.hasobject and {*map(type, content.flat)}.difference(PLAIN):
+            if has_objects(content):
                 self.recorder.refuse("MC0245", f"an array of objects is returned ({path})")
             return Kept(content, kind)
         value = content if isinstance(content, Value) else self.recorder.lift(content)

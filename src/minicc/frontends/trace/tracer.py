@@ -320,6 +320,8 @@ class Tracer(Operators):
 
     @shape.setter
     def shape(self, new: Any) -> None:
+        if self.scalar:
+            raise AttributeError("attribute 'shape' of 'numpy.generic' objects is not writable")
         made = self._call("reshape", self, new)
         boxes = self.recorder.live()
         shown = any((v := b.looks_at()) and v[0] is self for b in boxes if b is not made)
@@ -348,8 +350,7 @@ class Tracer(Operators):
     @property
     def size(self) -> int:
         """The number of elements."""
-        size = math.prod(self._extents())
-        return self._shown((size,))[0] if self._is_asked(sys._getframe(1)) else size
+        return self._count(1, sys._getframe(1))
 
     @property
     def itemsize(self) -> int:
@@ -359,7 +360,12 @@ class Tracer(Operators):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.size * self.itemsize
+        return self._count(self.itemsize, sys._getframe(1))
+
+    def _count(self, each: int, frame: FrameType) -> int:
+        """How many elements there are, times what each has."""
+        count = each * math.prod(self._extents())
+        return self._shown((count,))[0] if self._is_asked(frame) else count
 
     def __getattr__(self, name: str) -> Any:
         self.need(name)

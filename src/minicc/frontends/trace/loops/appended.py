@@ -20,7 +20,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.loops.body import symbols_of
-from minicc.frontends.trace.loops.carried import PLAIN, Carried, CarriedArray, Unlike
+from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
 from minicc.frontends.trace.loops.filled import (
     Like,
     Whole,
@@ -34,7 +34,7 @@ from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
 from minicc.frontends.trace.numbers import Number, has_term
-from minicc.frontends.trace.pytree import leaves, mapped
+from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer

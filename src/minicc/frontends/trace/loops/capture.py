@@ -12,7 +12,6 @@ from minicc.errors import UserError
 from minicc.frontends.trace.loops.appended import Appends
 from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_of, undecided
 from minicc.frontends.trace.loops.carried import (
-    PLAIN,
     Carried,
     CarriedArray,
     CarriedFloat,
@@ -29,7 +28,7 @@ from minicc.frontends.trace.loops.moving import depends, key_in
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine

@@ -23,9 +23,6 @@ from minicc.ir import affine, graph
 from minicc.ir.core import Value
 from minicc.ir.types import BOOL, F64, I64, TensorType
 
-# types of Python whose values are known by what they are
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
-
 
 class Unlike(Exception):
     """A round leaves something else than it takes."""

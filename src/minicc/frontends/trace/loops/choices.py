@@ -23,7 +23,6 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.carried import (
     ELEMENTS,
-    PLAIN,
     float_value,
     is_float,
     is_scalar,
@@ -32,7 +31,7 @@ from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.tails import join_tails
 from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
