@@ -1,4 +1,4 @@
-"""Long functions of many vectors are loops over them, with the bits that one vector alone gets."""
+"""Long functions that are many are loops or calls, with the bits that one vector alone gets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from tests.stages.programs import constant, machine_code, module
 
+import minicc.backends.llvm.emit
 from minicc.backends.llvm.compile import emit
 from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Op, Value
-from minicc.ir.types import F32, TensorType
+from minicc.ir.types import F16, F32, F64, DType, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS
 
@@ -56,3 +57,32 @@ def test_written_once_for_all_vectors() -> None:
     )
     vectors = _ROWS * _COLUMNS // 16
     assert len(text.splitlines()) < 5 * vectors, "a line of a vector is about thirty written out"
+
+
+def chain(count: int, shape: tuple[int, ...], element: DType) -> Module:
+    """So many rounds of a long function of one operand and one of two."""
+
+    def body(b: Builder, x: Value, y: Value) -> Sequence[Value]:
+        for _ in range(count):
+            x = b.emit(graph.Add, b.emit(graph.Sin, x), y)
+            x = b.emit(graph.Pow, b.emit(graph.Abs, x), y)
+        return [x]
+
+    return module(body, *[TensorType(element, shape)] * 2)
+
+
+@pytest.mark.parametrize("target", _RUNNABLE)
+@pytest.mark.parametrize("element", [F32, F64, F16], ids=str)
+@pytest.mark.parametrize("shape", [(), (13,)], ids=str)
+def test_same_bits_from_calls(
+    shape: tuple[int, ...], element: DType, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    inputs = [rng.uniform(0.5, 1.5, shape).astype(element.numpy) for _ in range(2)]
+    program = lower(chain(9, shape, element), Options(target=target))
+    (text,) = (t for name, t in emit(program, TARGETS[target], "nothing").items() if name != "main")
+    assert text.count("= call") > text.count("define internal") > 0
+    (got,) = machine_code(program, target, inputs, 1)
+    monkeypatch.setattr(minicc.backends.llvm.emit, "often", lambda ops: set())
+    (written_out,) = machine_code(program, target, inputs, 1)
+    assert got.tobytes() == written_out.tobytes()

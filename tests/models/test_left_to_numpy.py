@@ -57,7 +57,8 @@ class Holder:
 
 
 def put_with_others(x: Any) -> Any:
-    return np.hstack([Holder(x * 2), x])[0].held
+    others: list[Any] = [Holder(x * 2), x]
+    return np.hstack(others)[0].held
 
 
 def put_in_turn(x: Any) -> Any:

@@ -10,7 +10,7 @@ registers by construction. What of an address does not change in a loop is added
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -25,6 +25,7 @@ from minicc.backends.llvm.emitter import (
     short_coordinates,
     symbol_of,
 )
+from minicc.backends.llvm.long_functions import emit_long, often
 from minicc.backends.llvm.narrow import is_narrow
 from minicc.backends.llvm.sizes import parameter
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
@@ -32,12 +33,9 @@ from minicc.backends.llvm.writer import Vec, constant
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
-from minicc.ir.lengths import is_long
-from minicc.ir.types import BOOL, INDEX, DType, TensorType
+from minicc.ir.types import BOOL, INDEX, TensorType
 from minicc.ir.words import WordProduct
 from minicc.target import Target
-
-_MANY = 8  # vectors for which a long function becomes a loop
 
 
 def _for(e: Emitter, op: kernel.For) -> None:
@@ -141,62 +139,11 @@ def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
         return [t.get(w, m[leading], chunk, width) for t, m in zip(tiles, maps, strict=True)]
 
     widths = [width for _, width in chunks] * len(maps[0])
-    if is_long(type(op), dtype) and len(widths) >= _MANY:
-        parts = _looped(e, type(op), dtype, widths, vectors)
-    else:
-        parts = [
-            elementwise.apply(type(op), w, width, dtype, vectors(k), type_.dtype)
-            for k, width in enumerate(widths)
-        ]
+    parts = emit_long(e, type(op), dtype, widths, vectors) or [
+        elementwise.apply(type(op), w, width, dtype, vectors(k), type_.dtype)
+        for k, width in enumerate(widths)
+    ]
     define_chunked(e, op.result, list(parts), chunks)
-
-
-def _looped(
-    e: Emitter,
-    op: type[Op],
-    dtype: DType,
-    widths: list[int],
-    vectors: Callable[[int], list[str]],
-) -> list[str]:
-    """A long function of many vectors: a loop over them in memory for each width.
-
-    Written out for every vector, it is most of a kernel's code and of LLVM's time with it, and the
-    vectors that wait would be put into memory all the same. A round takes two vectors, as one
-    that is wider than the registers: a polynomial is one chain of additions and products, and what
-    a processor looks ahead is hardly longer than the chain of one vector.
-    """
-    w, parts = e.w, [""] * len(widths)
-    for width in dict.fromkeys(widths):
-        # other vectors than of a power of two have a gap after them in memory
-        together = 2 if width.bit_count() == 1 else 1
-        vec, wide = (Vec(n, ELEMENT[dtype.name]) for n in (width, together * width))
-        numbers = [k for k, n in enumerate(widths) if n == width]
-        given = [vectors(k) for k in numbers]
-        rounds = -(-len(numbers) // together)
-        slots = [e.slots(wide, rounds, position) for position in range(len(given[0]))]
-
-        def at(slot: str, vec: Vec, number: object) -> str:
-            return w.inst(f"getelementptr inbounds {vec}, ptr {slot}, i64 {number}")
-
-        # the last round may have one vector: it is computed twice
-        for k in range(together * rounds):
-            for slot, x in zip(slots, given[min(k, len(given) - 1)], strict=True):
-                w.line(f"store {vec} {x}, ptr {at(slot, vec, k)}")
-        head, done, index, before = w.fresh("each"), w.fresh("done"), f"%{w.fresh('i')}", w.block
-        w.line(f"br label %{head}")
-        w.label(head)
-        phi = len(w.lines)
-        xs = [w.inst(f"load {wide}, ptr {at(slot, wide, index)}") for slot in slots]
-        made = elementwise.apply(op, w, wide.lanes, dtype, xs, dtype)
-        w.line(f"store {wide} {made}, ptr {at(slots[0], wide, index)}")
-        following = w.inst(f"add nuw nsw i64 {index}, 1")
-        more = w.inst(f"icmp ult i64 {following}, {rounds}")
-        w.line(f"br i1 {more}, label %{head}, label %{done}")
-        w.lines.insert(phi, f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{w.block} ]")
-        w.label(done)
-        for k, number in enumerate(numbers):
-            parts[number] = w.inst(f"load {vec}, ptr {at(slots[0], vec, k)}")
-    return parts
 
 
 def _select(e: Emitter, op: arith.Select) -> None:
@@ -301,7 +248,7 @@ def emit_kernel(function: Function, target: Target) -> str:
     """The LLVM module text of one kernel; see the module's text for the function's signature."""
     ops = walk(function.body)
     short = short_coordinates(ops)
-    e = Emitter(target, EMIT, lanes_of(ops, short, target), short)
+    e = Emitter(target, EMIT, lanes_of(ops, short, target), short, often(ops))
     w = e.w
     grid: tuple[Dim, ...] = function.attrs["grid"]
     coordinates, buffers = function.args[: len(grid)], function.args[len(grid) :]
@@ -326,7 +273,7 @@ def emit_kernel(function: Function, target: Target) -> str:
         *w.lines,
         "}",
     ]
-    return w.declarations() + "\n" + "\n".join(lines) + "\n"
+    return "\n".join([w.declarations(), *e.functions.values(), *lines, ""])
 
 
 def _grid_loops(e: Emitter, coordinates: tuple[Value, ...], body: Region) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from minicc.backends.llvm.isa.table import writer_for
@@ -15,10 +15,11 @@ from minicc.ir import arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import used_by
-from minicc.ir.types import I32
+from minicc.ir.types import I32, DType
 from minicc.target import Target
 
 Emit = Callable[["Emitter", Any], None]
+Kind = tuple[type[Op], DType]  # of an elementwise op
 
 
 def symbol_of(kernel: str) -> str:
@@ -43,12 +44,19 @@ class Emitter:
     """The state while one kernel is emitted: the writer, and what each value became."""
 
     def __init__(
-        self, target: Target, table: Mapping[type[Op], Emit], lanes: int, short: set[Value]
+        self,
+        target: Target,
+        table: Mapping[type[Op], Emit],
+        lanes: int,
+        short: Set[Value],
+        often: Set[Kind],
     ) -> None:
         self.target = target
         self.table = table
         self.lanes = lanes
         self.short = short  # coordinates of 32 bits
+        self.often = often  # what is called
+        self.functions: dict[str, str] = {}  # those that are called, by name
         self.w = writer_for(target)
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []

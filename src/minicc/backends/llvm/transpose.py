@@ -54,7 +54,7 @@ def transpose(w: Writer, rows: Sequence[str], columns: int, element: str) -> lis
         for k in range(n):
             if not k >> bit & 1:
                 pair = found[k], found[k | 1 << bit]
-                found[k], found[k | 1 << bit] = (_shuffle(w, vec, *pair, lanes) for lanes in masks)
+                found[k], found[k | 1 << bit] = (shuffle(w, vec, *pair, lanes) for lanes in masks)
     return [
         _part(w, vec, found[vectors[0]], lanes)
         if n <= m
@@ -121,18 +121,13 @@ def _exchanged(m: int, part: int) -> tuple[Lanes, Lanes]:
     return tuple(even), tuple(lane + part for lane in even)
 
 
-def _shuffle(w: Writer, vec: Vec, a: str, b: str, lanes: Sequence[int]) -> str:
-    mask = ", ".join(f"i32 {k}" for k in lanes)
-    return w.inst(f"shufflevector {vec} {a}, {vec} {b}, <{len(lanes)} x i32> <{mask}>")
-
-
 def _join(w: Writer, parts: list[str], width: int, element: str) -> str:
     """Vectors one after the other as one."""
     if width == 1 and len(parts) > 1:
         return gathered(w, Vec(len(parts), element), parts)
     while len(parts) > 1:
         vec, lanes = Vec(width, element), range(2 * width)
-        parts = [_shuffle(w, vec, parts[k], parts[k + 1], lanes) for k in range(0, len(parts), 2)]
+        parts = [shuffle(w, vec, parts[k], parts[k + 1], lanes) for k in range(0, len(parts), 2)]
         width *= 2
     return parts[0]
 
@@ -142,4 +137,4 @@ def _part(w: Writer, vec: Vec, v: str, lanes: Lanes) -> str:
         return v
     if len(lanes) == 1:
         return w.inst(f"extractelement {vec} {v}, i32 {lanes[0]}")
-    return _shuffle(w, vec, v, "poison", lanes)
+    return shuffle(w, vec, v, "poison", lanes)

@@ -158,6 +158,10 @@ class Writer:
         if name not in self.declares:
             kinds = ", ".join([str(t) for t, _ in arguments])
             self.declares[name] = f"declare {result} @{name}({kinds})"
+        return self.call(name, result, *arguments)
+
+    def call(self, name: str, result: Vec, *arguments: tuple[Vec, str]) -> str:
+        """Call a function that the module declares or defines."""
         operands = ", ".join([f"{t} {value}" for t, value in arguments])
         return self.inst(f"call {result} @{name}({operands})")
 
