@@ -191,6 +191,8 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("without axes, of integers", lambda x: (x.astype(float), x.astype("u1")), (np.array(300),)),
     ("covariances of complex numbers", lambda x: (np.cov(x), np.cov(x[0]), np.cov(x.real, x)),
      (R * (1 + 2j) + [[2j], [4]],)),
+    ("a list of rows", lambda x, y: np.einsum("ij,jk,kl->il", y, list(x), y),
+     (np.ones((17, 17), "u2"), np.asfortranarray(np.ones((17, 17), "u2")))),
     ("the shape of a scalar", lambda x: setattr(x.sum(), "shape", (1,)), (np.arange(3.0),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip

@@ -141,6 +141,12 @@ CASES = [
         Case(op, 13, WIDE, expected=lambda x, y=y: np.full((1,) * 4, y, np.float16))
         for op, y in (("ReduceMean", 60), ("GlobalAveragePool", 60), ("ReduceL2", 2400))
     ],
+    Case(
+        "GlobalAveragePool",
+        1,
+        floats(2, 3, 0),
+        expected=lambda x: np.full((2, 3, 1), np.nan, x.dtype),
+    ),
     Case("Pow", 13, np.abs(ROWS), floats(5)),
     Case("Pow", 15, ROWS, ints(2), free=1),
     Case("Pow", 15, ints(1, -2, 3), ints(3), free=1),

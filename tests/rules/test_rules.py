@@ -145,6 +145,17 @@ def test_strict_mathematics_uses_exact_rules_alone(name: str) -> None:
     assert (fired.count(name) == 1) == (_BY_NAME[name].kind == "exact")
 
 
+@pytest.mark.parametrize("shape", [(), (1, 1)], ids=str)
+def test_one_number_is_computed_as_it_is_written(shape: tuple[int, ...]) -> None:
+    def body(b: Builder, x: Value) -> list[Value]:
+        tenths = b.emit(graph.Mul, x, constant(b, np.float32(0.7)))
+        return [b.emit(graph.Mul, tenths, constant(b, np.float32(1.3)))]
+
+    log = Applications()
+    simplify(module(body, TensorType(F32, shape)), log=log)
+    assert not log.made
+
+
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if _BY_NAME[n].kind == "exact"])
 @settings(max_examples=30, deadline=None)
 @given(x=arrays(np.float32, SHAPE, elements=_ANY))

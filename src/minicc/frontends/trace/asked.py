@@ -95,8 +95,8 @@ def lay_out(
 ) -> bool:
     """Say how results lie in memory, and whether they are of NumPy's types.
 
-    NumPy says it, asked with small arrays that lie as the arguments do. Raises what NumPy raises.
-    Results of functions that are `typed` are of NumPy's types.
+    NumPy says it, asked with small arrays that lie as the arguments do, and with lists as short.
+    Raises what NumPy raises. Results of functions that are `typed` are of NumPy's types.
     """
     args = tuple([_shortened(x) for x in args])
     found = leaves((args, kwargs))
@@ -113,7 +113,8 @@ def lay_out(
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            small = mapped(lambda x, path: _small(x, sizes), (args, kwargs))
+            cut = [x[: sizes.get(len(x))] if type(x) is list else x for x in args]
+            small = mapped(lambda x, path: _small(x, sizes), (cut, kwargs))
             model = real(*small[0], **small[1])
         except MISTAKES:
             if long or typed or loose:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from minicc.errors import CompilerBug
 from minicc.ir.core import Function, Module, Op, Value
-from minicc.ir.graph import Constant
+from minicc.ir.graph import Constant, Elementwise
 from minicc.ir.rewrite import Rebuilder, everywhere, merge_locations, rebuild
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
@@ -95,7 +95,10 @@ def _apply_first(
     alone: Producer,
     log: Applications,
 ) -> Value | None:
+    exact = isinstance(op, Elementwise) and all(n == 1 for n in op.result.type.shape)
     for rule in rules:
+        if exact and rule.kind != "exact":
+            continue  # sizes may follow from a number, and saving instructions for it is nothing
         found = rule.match(op, alone if rule.alone else producer)
         if found is None or not log.admit(rule.name, op.loc):
             continue

@@ -423,7 +423,4 @@ def global_lp_pool(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The mean over all spatial axes, which stay."""
-    if all(isinstance(n, int) for n in x.type.shape[2:]):
-        total = ctx.emit(graph.Reduce, x, axes=_spatial(x), combine="add", keepdims=True)
-        return ctx.emit(graph.Mul, total, ctx.scalar(1 / max(prod(x.type.shape[2:]), 1), x))
     return mean_of(ctx, x, _spatial(x), True)
