@@ -193,6 +193,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (R * (1 + 2j) + [[2j], [4]],)),
     ("a list of rows", lambda x, y: np.einsum("ij,jk,kl->il", y, list(x), y),
      (np.ones((17, 17), "u2"), np.asfortranarray(np.ones((17, 17), "u2")))),
+    ("a condition of numbers", lambda x: np.select([x > 1, x], [x, 1], 2), (np.arange(3.0),)),
     ("the shape of a scalar", lambda x: setattr(x.sum(), "shape", (1,)), (np.arange(3.0),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip

@@ -371,6 +371,9 @@ def select(recorder: Recorder, condlist: Any, choicelist: Any, default: Any = 0)
     """The first choice whose condition holds."""
     np_ = recorder.namespace
     out = default
+    for k, condition in enumerate(condlist):
+        if np_.asarray(condition).dtype != bool:
+            raise TypeError(f"invalid entry {k} in condlist: should be boolean ndarray")
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = np_.where(condition, choice, out)
     return out
