@@ -315,3 +315,20 @@ def test_slices_of_texts_that_are_alike_are_one() -> None:
 )
 def test_texts_that_a_model_holds(body: str, want: Any) -> None:
     assert texts_of(body, "int64 n", n=np.array(2)) == want
+
+
+@pytest.mark.parametrize(
+    "kind", ["string[a, b]", "string[2, 2]", "seq(float[n])", "optional(float)"]
+)
+def test_what_is_no_tensor_and_is_not_read(kind: str) -> None:
+    text = (
+        f'<ir_version: 10, opset_import: ["" : 17]> g ({kind} t, float[c, d] x) => (float[c, d] y)'
+    )
+    session = InferenceSession(
+        onnx.parser.parse_model(text + " { s = Shape(x) y = Add(x, x) }").SerializeToString()
+    )
+    given: Any = [np.zeros(2, np.float32)] if kind[:3] == "seq" else np.float32(1)
+    given = np.full((2, 2), "a", object) if kind[:3] == "str" else given
+    for n in (1, 3):
+        (y,) = session.run(None, {"t": given, "x": np.ones((n, 2), np.float32)})
+        assert y.tolist() == [[2, 2]] * n

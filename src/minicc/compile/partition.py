@@ -137,11 +137,11 @@ def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> Partit
 
 
 def _needs_host(module: Module) -> bool:
-    """Whether the host runs an op of a graph, or hands out an input that is no tensor."""
+    """Whether the host runs an op of a graph, or is given what is no tensor, even if unread."""
     if module.level != "graph":
         return False
-    out = {v.type.dtype for v in module.main.body.yields}
-    return bool(host_ops(module) or OPAQUE in out)
+    given = {v.type.dtype for v in module.main.args}
+    return bool(host_ops(module) or OPAQUE in given)
 
 
 def _held(function: Function) -> Function:
