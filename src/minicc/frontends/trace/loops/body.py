@@ -14,6 +14,7 @@ from minicc.frontends.trace.loops.extents import (
     same_number,
 )
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.sides import Weigh, in_branches
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import affine, graph
@@ -39,13 +40,15 @@ def emit_loop(
     states: Sequence[State],
     rows: Sequence[Value],
     data: Mapping[str, DataSize],
+    is_much: Weigh | None,
 ) -> tuple[dict[Value, Value], Sequence[Value]] | None:
     """The last states by what a round leaves of them, and the rows of all rounds, stacked.
 
-    None where all that goes in is known. `data` is what data give in its rounds.
+    None where all that goes in is known. `data` is what data give in its rounds, `is_much` says
+    which sides of branches are rather not computed where the other one is taken.
     """
     yields = [*[s.after for s in states], *rows]
-    captured, body = recorded([s.arg for s in states], ops, yields, data)
+    captured, body = recorded([s.arg for s in states], ops, yields, data, is_much)
     if recorder.are_known([*captured, *[s.before for s in states]]):
         return None
     rounds = count.place() if type(count) is Index else count
@@ -66,16 +69,23 @@ def emit_loop(
 
 
 def recorded(
-    args: Sequence[Value], ops: Sequence[Op], yields: Sequence[Value], data: Mapping[str, DataSize]
+    args: Sequence[Value],
+    ops: Sequence[Op],
+    yields: Sequence[Value],
+    data: Mapping[str, DataSize],
+    is_much: Weigh | None,
 ) -> tuple[list[Value], Region]:
     """The values that a recorded body uses from outside of it, and the body that takes them, too.
 
-    What depends on a size that data give is in an op that binds it.
+    What depends on a size that data give is in an op that binds it; sides of branches that are much
+    work are in branches.
     """
     inside = live(ops, [*yields, *[size.number for size in data.values()]])
     left = list(yields)
     for name in reversed([*data]):
         inside, left = _sized(inside, left, name, data[name])
+    if is_much is not None:
+        inside, left = in_branches(live(inside, left), left, is_much)
     return closed(args, live(inside, left), left)
 
 

@@ -20,12 +20,13 @@ from minicc.frontends.trace.loops.carried import (
     carried,
     same_type,
 )
-from minicc.frontends.trace.loops.choices import Choices, Chooser
+from minicc.frontends.trace.loops.choices import Choices, Chooser, is_much
 from minicc.frontends.trace.loops.extents import DataSize, in_all_rounds
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.moving import depends, key_in
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, mapped
@@ -87,6 +88,7 @@ class Capture:
         self._touched: dict[int, Tracer] = {}
         self._data: dict[str, DataSize] = {}
         self.choices = Choices(recorder)
+        self.is_much: Weigh | None = None  # where sides are in branches
         self._take_over()
 
     def _take_over(self) -> None:
@@ -360,7 +362,14 @@ class Capture:
         self._restore()
         rows = self.appends.rows
         made_of = emit_loop(
-            self.recorder, self.number, self.count, self._ops, states, rows, self._data
+            self.recorder,
+            self.number,
+            self.count,
+            self._ops,
+            states,
+            rows,
+            self._data,
+            self.is_much,
         )
         if made_of is None:
             return False
@@ -378,8 +387,13 @@ class Capture:
 
     def why_slow(self, states: Sequence[State]) -> str:
         """Why a round would be slower than in Python; empty where it would not."""
-        if self.choices.is_heavy(live(self._ops, [s.after for s in states])):
-            return "a side of a branch is much work, and would be done in each round"
+        afters = [s.after for s in states]
+        ops = live(self._ops, afters)
+        if self.choices.is_heavy(ops):
+            self.is_much = is_much
+            apart = {op for b in branches(ops, afters, is_much) for op in (*b.then, *b.other)}
+            if self.choices.is_heavy([op for op in ops if op not in apart]):
+                return "a side of a branch is much work, and would be done in each round"
         return ""
 
     def _keep_unsure(self, states: list[State]) -> str:

@@ -13,7 +13,7 @@ place; and where two names share an array on one side alone, the loop is written
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -95,7 +95,7 @@ class Choices:
     def is_heavy(self, ops: Sequence[Op]) -> bool:
         """Whether much of the work of these is for one side of a branch alone."""
         sided = [op for op in ops if len({op.results[0] in w.ops for w in self.ways}) > 1]
-        return sum(map(work, sided)) > _LIGHT
+        return is_much(sided)
 
     def chosen(self, pick: Any, sides: tuple[bool, ...] = ()) -> Any:
         """What all ways together leave: `pick` takes a condition, and of each way a value."""
@@ -104,6 +104,11 @@ class Choices:
             return here
         condition = self.conditions[sides]
         return pick(condition, *[self.chosen(pick, (*sides, s)) for s in (True, False)])
+
+
+def is_much(ops: Collection[Op]) -> bool:
+    """Whether ops are so much work that they are not done for nothing."""
+    return sum(map(work, ops)) > _LIGHT
 
 
 def work(op: Op) -> int:

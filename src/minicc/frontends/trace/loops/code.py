@@ -79,16 +79,19 @@ class Names(NamedTuple):
 def names_in(code: types.CodeType) -> Names:
     """The names that a function looks up outside of itself, functions within it included."""
     reads: set[str] = set()
-    refused = "yields" if code.co_flags & _SUSPENDED and code.co_name != "<genexpr>" else ""
+    refused = ""
     for part in codes_within(code):
+        drawn = part.co_name == "<genexpr>"
+        if part.co_flags & _SUSPENDED and not drawn:
+            refused = refused or "yields"
         for step in instructions(part):
-            refused = refused or _REFUSED.get(step.opname, "")
+            why = _REFUSED.get(step.opname, "")
+            if not (drawn and why == "yields"):
+                refused = refused or why
             if step.opname == "STORE_DEREF" and step.argval in part.co_freevars:
                 refused = refused or "binds a name of a function around it"
             if step.opname == "LOAD_GLOBAL":
                 reads.add(step.argval)
-    if code.co_name == "<genexpr>" and refused == "yields":
-        refused = ""
     return Names(frozenset(reads), refused)
 
 

@@ -175,7 +175,7 @@ class WhileCapture(Capture):
         recorder = self.recorder
         yields = [self._more, *[s.after for s in states]]
         args = [Value(TensorType(I64)), Value(go.type), *[s.arg for s in states]]
-        captured, body = recorded(args, self._ops, yields, self._data)
+        captured, body = recorded(args, self._ops, yields, self._data, self.is_much)
         if not (recorder.loops or recorder.rounds.sizes):
             body = in_all_rounds(body)
         return recorder.emit_all(
