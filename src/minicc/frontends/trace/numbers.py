@@ -107,6 +107,8 @@ class Number:
 
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
+        if self.term is None and self.counts and element is I64:
+            return True
         if self.term is None:
             return self.most is not None and element.is_integer and self.most <= _greatest(element)
         if not element.is_integer:

@@ -49,9 +49,10 @@ def emit_loop(
     """
     yields = [*[s.after for s in states], *rows]
     captured, body = recorded([s.arg for s in states], ops, yields, data, is_much)
-    if recorder.are_known([*captured, *[s.before for s in states]]):
+    inner = type(count) is Index  # of a loop within, whose rounds the one around it says
+    if not inner and recorder.are_known([*captured, *[s.before for s in states]]):
         return None
-    rounds = count.place() if type(count) is Index else count
+    rounds = count.place() if inner else count
     if not (recorder.loops or recorder.rounds.sizes):
         body = in_all_rounds(body)  # that of a loop within goes with what is around it
     made = recorder.emit_all(
