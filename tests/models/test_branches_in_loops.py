@@ -255,6 +255,17 @@ def five_branches(x: Any) -> Any:
     return a, b, c, d, e
 
 
+@captured
+def much_work(x: Any) -> Any:
+    a = np.outer(x, x)
+    for k in range(20):
+        if k % 10 == 0:
+            for _ in range(5):
+                a = a @ a * 0.01
+        x[k] = a[k, 3]
+    return a
+
+
 @pytest.mark.parametrize("f", CAPTURED)
 def test_captured(f: Function) -> None:
     g = compare(f)
@@ -294,17 +305,7 @@ def _that_might_not_end(x: Any) -> Any:
     return x + 0
 
 
-def _much_work(x: Any) -> Any:
-    a = np.outer(x, x)
-    for k in range(20):
-        if k % 10 == 0:
-            for _ in range(5):
-                a = a @ a * 0.01
-        x[k] = a[k, 3]
-    return a
-
-
-NOT_CAPTURED = [_other_types, _another_name, _nothing, _that_might_not_end, _much_work]
+NOT_CAPTURED = [_other_types, _another_name, _nothing, _that_might_not_end]
 
 
 @pytest.mark.parametrize("f", NOT_CAPTURED)

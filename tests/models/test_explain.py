@@ -19,7 +19,7 @@ def halves(x: Array) -> Any:
     while np.max(np.abs(x)) > 1:
         x = x / 2
         if not FACTOR:
-            break
+            return x
     return x * FACTOR, np.unique(np.sign(x))
 
 

@@ -34,7 +34,8 @@ np.extract({B}, {a}); np.ones_like({a}, {d}); np.array({z}, {d}); np.asarray({z}
 np.meshgrid({v}, {v})[{k}]; np.take_along_axis({a}, {I}, {x})
 np.lib.stride_tricks.sliding_window_view({v}, 2); np.empty_like({a}).shape; {a}.item(0)
 {a}.flat[:1]; {a}.tolist(); list({a}); {a}.view(); np.nan_to_num({a}); np.linspace(0, 1, 5) * {z}
-np.einsum("ij->ji", {M}); np.einsum("ii->i", {M}); np.select([{B}], [{z}], {s}); np.atleast_3d({a})
+np.einsum("ij->ji", {M}); np.einsum("ii->i", {M}[:len({M}.T), :len({M})])
+np.select([{B}], [{z}], {s}); np.atleast_3d({a})
 np.take({a}, {I} % 9, mode="wrap"); np.take({a}, {n}, axis={x}, mode="clip"); np.tile({a}, (2, 1))
 {M}[np.ix_([0, -1], [0])]; {a}[np.nonzero({a})]; np.r_[{v}, {s}]; np.c_[{v}, {v}]
 np.concatenate([{a}.ravel(), {v}]); np.concatenate([{a}, {a}])[1:]; np.choose({B} * 1, [{z}, {z}])
@@ -142,7 +143,8 @@ WRITES = """
 {a}.reshape(-1)[0] = {z}; {a}.ravel()[{k}] = {z}; np.add({z}, {z}, out={a}); {a}.fill({s})
 {a}[{B}] = {z}; {a}[{B}] += {z}; {a}[{I}] = {z}; {a}[[0, -1]] = {z}; np.copyto({a}, {z})
 np.copyto({a}, {z}, where={B}); np.multiply({a}, {z}, out={a}, where={B}); {a}.real = {z}
-{C}.imag = {z}; np.einsum("ii->i", {M})[:] = {z}; {a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
+{C}.imag = {z}; np.einsum("ii->i", {M}[:len({M}.T), :len({M})])[:] = {z}
+{a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
 {a}[:-1] += {a}[1:]; {a}[{j}], {a}[{j}] = {a}[{j}], {a}[{j}]; np.fill_diagonal({M}, {s})
 {a}.flat[:1] = {s}; np.add.at({v}, [0, 0], {s}); np.put({a}, [0, 1], {z}); put({a}, {z})
 put({a}[{j}], {z}); {l}.append({a}); {l}.append({s}); {l}.append({z}); {l}.extend([{z}, {z}])

@@ -107,10 +107,9 @@ class Number:
 
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
-        if self.term is None and self.counts and element is I64:
-            return True
         if self.term is None:
-            return self.most is not None and element.is_integer and self.most <= _greatest(element)
+            most = _greatest(element) if self.counts and element is I64 else self.most
+            return most is not None and element.is_integer and most <= _greatest(element)
         if not element.is_integer:
             return bool(self.by_python(_within, self, -(1 << 53), 1 << 53))
         limits = np.iinfo(element.numpy)

@@ -14,6 +14,7 @@ from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_
 from minicc.frontends.trace.loops.carried import (
     Carried,
     CarriedArray,
+    CarriedCount,
     CarriedFloat,
     Turned,
     Unlike,
@@ -28,6 +29,7 @@ from minicc.frontends.trace.loops.moving import depends, key_in
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
@@ -175,7 +177,7 @@ class Capture:
         code = self.site.code
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
-        names = [n for n in kept & self._bound if self._is_new(n, now[n])]
+        names = [n for n in kept & self._bound if self._is_new(n, now[n])] + self._no_counts(now)
         try:
             if not new and not names:
                 self.states = self._made(now)
@@ -211,6 +213,11 @@ class Capture:
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
+
+    def _no_counts(self, now: dict[str, Any]) -> list[str]:
+        """The names taken for counts of rounds of ints that some ways change by other numbers."""
+        counts = [n for n, c in self._carried.items() if isinstance(c, CarriedCount)]
+        return [n for n in counts if type(now[n]) is Number and now[n].kind is int]
 
     def _mixed(self, name: str) -> BaseException | None:
         """The error of a float that the loop may leave as Python's or as NumPy's."""

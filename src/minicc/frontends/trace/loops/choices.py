@@ -13,7 +13,7 @@ place; and where two names share an array on one side alone, the loop is written
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -53,6 +53,10 @@ class Way(NamedTuple):
     ops: dict[Value, Op]
 
 
+Left = tuple[dict[str, Any], dict[int, Content]]  # names, and contents of arrays
+ANY = object()  # what a name is bound to that nobody reads
+
+
 class Choices:
     """The ways through one recording of a body; `ways` are those that were gone."""
 
@@ -63,16 +67,32 @@ class Choices:
         self.asked: list[Value] = []
         self.ops: dict[Value, Op] = {}
         self.conditions: dict[tuple[bool, ...], Value] = {}
+        self._final: set[int] = set()  # of the sides those of which the others are known
 
     def side(self, condition: Value) -> bool:
         """Which side this way takes where the body asks."""
         for earlier, side in zip(self.asked, self.sides, strict=False):
             if earlier is condition:
                 return side
+        return self._sided(condition, True)
+
+    def passed(self, condition: Value, stays: bool, left: Callable[[], Left]) -> None:
+        """Go on where a round may leave the loop: `left` gives what it leaves then."""
+        n = len(self.asked)
+        if condition in self.asked:
+            self.recorder.write_out("a round asks twice whether it leaves the loop")
+        before = len(self.sides)
+        if self._sided(condition, stays) is not stays:
+            self.recorder.write_out("a round asks otherwise when it is recorded again")
+        if before == n:
+            self._final.add(n)
+            self.ways.append(Way((*self.sides[:n], not stays), *left(), dict(self.ops)))
+
+    def _sided(self, condition: Value, first: bool) -> bool:
         n = len(self.asked)
         self.asked.append(condition)
         if n == len(self.sides):
-            self.sides.append(True)
+            self.sides.append(first)
         known = self.conditions.setdefault(tuple(self.sides[:n]), condition)
         if max(len(self.ways), len(self.sides)) >= _MOST:
             self.recorder.write_out("there are too many ways through a round")
@@ -86,8 +106,9 @@ class Choices:
             self.recorder.write_out("a round asks otherwise when it is recorded again")
         self.ways.append(Way(tuple(self.sides), names, contents, self.ops))
         self.asked, self.ops = [], {}
-        while self.sides and not self.sides[-1]:
+        while self.sides and (not self.sides[-1] or len(self.sides) - 1 in self._final):
             self.sides.pop()
+            self._final.discard(len(self.sides))
         if self.sides:
             self.sides[-1] = False
         return bool(self.sides)
@@ -193,8 +214,10 @@ class Chooser:
 
     def _name(self, condition: Value, name: str, then: Any, other: Any, start: Any) -> Any:
         """What a name is bound to; the loop is written out where that depends on the side."""
-        if then is other or self._is_alike(then, other):
+        if other is ANY or then is other or self._is_alike(then, other):
             return then
+        if then is ANY:
+            return other
         key = condition, id(then), id(other)
         if key not in self._made:
             for x in (then, other):

@@ -17,9 +17,12 @@ from __future__ import annotations
 import dis
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from minicc.frontends.trace.loops.liveness import live, local
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
@@ -59,13 +62,15 @@ class Test(NamedTuple):
     """A test of a loop: it goes on where the condition is `stays`.
 
     In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
-    goes on as one that has had all its items.
+    goes on as one that has had all its items. `others` are tests within a round that leave the loop
+    for the same place, by the places of their jumps, each with what its condition is if it stays.
     """
 
     loop: LoopCode
     stays: bool
     turn: int | None = None
     alike: bool = True
+    others: Mapping[int, bool] = MappingProxyType({})
 
 
 class Names(NamedTuple):
@@ -135,14 +140,21 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
         return None
     steps, place = _placed(code)
     flow = _flow(code)
-    n = place.get(at, 0)
-    n += steps[n].opname == "TO_BOOL"
+    n = jump_at(code, at)
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
     if head is None:
-        return flow.test_of_for(code, n)
+        return flow.test_of_for(code, n) or flow.test_of_while(code, n)
     exits = {m: e for m in range(len(steps)) if (e := flow.exit(m, head)) is not None}
-    loop = _Body(code, steps, place, n, (head, 0), set(exits), set(exits.values())).facts()
-    return Test(loop, (flow.sides(n)[0] == head) == steps[n].opname.endswith("TRUE"))
+    body = _Body(code, steps, place, n, (head, 0), set(exits), set(exits.values()))
+    loop = body.facts()
+    return Test(loop, flow.asks_for(n, head), others=flow.places(body.others))
+
+
+def jump_at(code: types.CodeType, at: int) -> int:
+    """The jump that asks for the truth value for which a frame stands at that place."""
+    steps, place = _placed(code)
+    n = place.get(at, 0)
+    return n + (steps[n].opname == "TO_BOOL")
 
 
 class _Flow:
@@ -197,9 +209,59 @@ class _Flow:
         stays = sides[1] if left[0] == sides[0] else sides[0]
         body = _Body(code, self.steps, self.place, n, (stays, 0), {n}, {left[0]}, head)
         end = self.target(head) or 0
-        alike = stays == head and self._popped(left[0]) == self._popped(end)
-        wanted = (sides[0] == stays) == self.steps[n].opname.endswith("TRUE")
-        return Test(body.facts(), wanted, self.steps[head + 1].offset, alike)
+        alike = stays == head and self.popped(left[0]) == self.popped(end)
+        loop = body.facts()
+        turn, others = self.steps[head + 1].offset, self.places(body.others)
+        return Test(loop, self.asks_for(n, stays), turn, alike, others)
+
+    def test_of_while(self, code: types.CodeType, n: int) -> Test | None:
+        """One of several tests of the innermost loop around it, a `while`.
+
+        Python has copies of the tests of a `while` before it, and asks these first.
+        """
+        head = self._while_around(n)
+        if head is None:
+            n = next((m for m in self._copies(n) if self._while_around(m) is not None), n)
+            head = self._while_around(n)
+        if head is None:
+            return None
+        inside = self._within(head)
+        stays, left = (
+            [s for s in self.sides(n) if (s in inside) is side] for side in (True, False)
+        )
+        if len(stays) != 1 or len(left) != 1 or n not in inside:
+            return None
+        body = _Body(code, self.steps, self.place, n, (stays[0], 0), {n}, {left[0]})
+        loop = body.facts()
+        return Test(loop, self.asks_for(n, stays[0]), others=self.places(body.others))
+
+    def _while_around(self, n: int) -> int | None:
+        """The head of the innermost loop around an instruction, if that is a `while`."""
+        head = max((h for h, end in self.ends.items() if h <= n <= end), default=None)
+        return None if head is None or self.steps[head].opname == "FOR_ITER" else head
+
+    def _copies(self, n: int) -> Iterator[int]:
+        """The jumps that are of the same condition of the program's text."""
+        where = self.steps[n].positions
+        for m, step in enumerate(self.steps):
+            if m != n and step.positions == where and len(self.sides(m)) == 2:
+                yield m
+
+    def places(self, jumps: Mapping[int, int]) -> Mapping[int, bool]:
+        """For jumps and their copies what they ask for, so that they lead to where they stay."""
+        found: dict[int, bool] = {}
+        for n, stays in jumps.items():
+            found[n] = self.asks_for(n, stays)
+            leaves = {*self.sides(n)} - {stays}
+            for m in self._copies(n):
+                more = [s for s in self.sides(m) if s not in leaves]
+                if len(more) == 1:
+                    found[m] = self.asks_for(m, more[0])
+        return found
+
+    def asks_for(self, n: int, side: int) -> bool:
+        """What a condition is where the jump that asks for it leads to one of its sides."""
+        return (self.sides(n)[0] == side) == self.steps[n].opname.endswith("TRUE")
 
     def _within(self, head: int) -> set[int]:
         """The instructions that lead back to a loop's head."""
@@ -216,12 +278,18 @@ class _Flow:
                 waiting += before.get(n, [])
         return inside
 
-    def _popped(self, n: int) -> int:
+    def popped(self, n: int) -> int:
         """What runs first from the end of a `for` on, its iterator gone."""
         n = self.after(n)
         while self.steps[n].opname in ("POP_TOP", "END_FOR", "POP_ITER"):
             n = self.after(n + 1)
         return n
+
+    def leads_to(self, n: int, ends: Set[int], iterates: bool) -> bool:
+        """Whether an instruction leaves a loop for where one of its `ends` leads."""
+        if not iterates or self.steps[n].opname not in ("POP_TOP", "POP_ITER"):
+            return n in ends
+        return self.popped(n) in {self.popped(end) for end in ends}
 
     def sides(self, n: int) -> tuple[int, ...]:
         """Where a jump that asks for a truth value leads, and what follows it."""
@@ -281,6 +349,7 @@ class _Body:
         self.handlers = list(getattr(dis.Bytecode(self.code), "exception_entries", ()))
         self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
         self.follows: dict[int, list[int]] = {}
+        self.others: dict[int, int] = {}  # jumps out of the loop, with where they stay in it
 
     def facts(self) -> LoopCode:
         """Walk the body from its first instruction, and tell what was met."""
@@ -297,7 +366,7 @@ class _Body:
         step = self.steps[self.head]
         line = (step.positions.lineno if step.positions else None) or self.code.co_firstlineno
         start = self.steps[self.first[0]].offset
-        bound = frozenset(name for n in self.depths for name in _local(self.steps[n])[1])
+        bound = frozenset(name for n in self.depths for name in local(self.steps[n])[1])
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
         appended = self._appended() - bound - self._seen()
@@ -310,7 +379,7 @@ class _Body:
         for n in self.depths:
             after = self.steps[n + 1] if n + 1 < len(self.steps) else self.steps[n]
             method = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in _ADDS
-            for name in _local(self.steps[n])[0]:
+            for name in local(self.steps[n])[0]:
                 (found if method else others).add(name)
         return frozenset(found - others)
 
@@ -331,6 +400,11 @@ class _Body:
             self.depths[n] = depth
             arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             self.follows[n] = []
+            stays = self._other_test(n, depth)
+            if stays is not None:
+                self.others[n] = stays
+                self._follow(n, stays, 0, waiting)
+                continue
             if n != self.iterates and (step.opcode in dis.hasjrel or step.opcode in dis.hasjabs):
                 effect = dis.stack_effect(step.opcode, arg, jump=True)
                 self._follow(n, self.place[step.argval], depth + effect, waiting)
@@ -338,6 +412,13 @@ class _Body:
                 effect = dis.stack_effect(step.opcode, arg, jump=False)
                 self._follow(n, n + 1, depth + effect, waiting)
         return ""
+
+    def _other_test(self, n: int, depth: int) -> int | None:
+        """Where a jump that leaves the loop as its test does leads if it stays."""
+        flow, iterates = _flow(self.code), self.iterates is not None
+        sides = flow.sides(n) if self.exits and depth == 1 else ()
+        stays = [s for s in sides if not flow.leads_to(s, self.exits, iterates)]
+        return stays[0] if len(sides) == 2 and len(stays) == 1 else None
 
     def _follow(self, n: int, target: int, depth: int, waiting: list[tuple[int, int]]) -> None:
         self.follows[n].append(target)
@@ -362,8 +443,8 @@ class _Body:
 
         A name that other functions see may be read by any that is called.
         """
-        live = _live(self.steps, self.follows)
-        return live.get(self.first[0], frozenset()) | self._seen()
+        found = live(self.steps, self.follows)
+        return found.get(self.first[0], frozenset()) | self._seen()
 
     def _seen(self) -> frozenset[str]:
         return frozenset({*self.code.co_cellvars, *self.code.co_freevars})
@@ -372,48 +453,15 @@ class _Body:
         """Names that the body binds and that are read after the loop, as far as can be told."""
         if self.handlers or "locals" in self.code.co_names:
             return bound  # anything may be read
-        live = _live_in(self.code)
+        alive = _live_in(self.code)
         after = [*self.exits, self.first[0]] if self.iterates is not None else list(self.exits)
         if not self.exits:
             after = [self.place[self.steps[self.head].argval]]
-        return bound & self._seen().union(*[live[n] for n in after])
+        return bound & self._seen().union(*[alive[n] for n in after])
 
 
 @functools.lru_cache(_CODES)
 def _live_in(code: types.CodeType) -> dict[int, frozenset[str]]:
     """The local names that may be read from each instruction of a function on."""
     flow = _flow(code)
-    return _live(flow.steps, flow.follows())
-
-
-def _live(steps: list[dis.Instruction], follows: dict[int, list[int]]) -> dict[int, frozenset[str]]:
-    """The local names that may be read from each instruction on, before they are bound."""
-    none: frozenset[str] = frozenset()
-    live = dict.fromkeys(follows, none)
-    names = {n: _local(steps[n]) for n in sorted(follows, reverse=True)}
-    changed = True
-    while changed:
-        changed = False
-        for n, (read, bound) in names.items():
-            after = none.union(*[live.get(f, none) for f in follows[n]])
-            before = after.difference(bound).union(read)
-            if before != live[n]:
-                live[n], changed = before, True
-    return live
-
-
-def _local(step: dis.Instruction) -> tuple[list[str], list[str]]:
-    """The local names that an instruction reads, and those that it binds after that."""
-    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    reads: list[str] = []
-    binds: list[str] = []
-    # superinstructions name what they do to each: STORE_FAST_LOAD_FAST
-    ways = [w for w in step.opname.replace("LOAD_FAST_AND_CLEAR", "LOAD_FAST").split("_")
-            if w in ("LOAD", "STORE")]  # fmt: skip
-    if "FAST" in step.opname or step.opname in ("LOAD_DEREF", "LOAD_CLOSURE", "STORE_DEREF"):
-        for way, name in zip(ways, names, strict=False):
-            if way == "LOAD" and name not in binds:
-                reads.append(name)
-            elif way == "STORE":
-                binds.append(name)
-    return reads, binds
+    return live(flow.steps, flow.follows())

@@ -16,10 +16,13 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.carried import CarriedCount, CarriedFloat, Unlike
-from minicc.frontends.trace.loops.code import Test, test_at
+from minicc.frontends.trace.loops.choices import ANY, Left
+from minicc.frontends.trace.loops.code import Test, jump_at, test_at
 from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
@@ -69,6 +72,11 @@ def _alone(names: dict[str, Any]) -> set[str]:
     return found
 
 
+def _held_now(box: Tracer) -> tuple[Tracer, int, Tracer]:
+    """The array that a box shows, its version, and a copy of what the box holds now."""
+    return box.root, box.root.version, Tracer(box.recorder, box.content, scalar=box.scalar)
+
+
 class WhileCapture(Capture):
     """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
 
@@ -84,6 +92,8 @@ class WhileCapture(Capture):
         # what shares memory is the same after the loop where a round was before it
         whole = test.alike if turn is not None else site.frame.f_lasti > site.code.head
         self._sure = set(self._names) if whole else _alone(self._names)
+        # what rounds that leave the loop bind names to: arrays, and what they hold there
+        self._seen: list[tuple[dict[str, Any], list[tuple[str, Tracer, int, Tracer]]]] = []
         self.first_condition: Tracer
         self.condition: Tracer  # that was asked last
         self._more: Value  # whether another round follows, as a round tells
@@ -102,6 +112,31 @@ class WhileCapture(Capture):
 
     def _asked(self) -> dict[str, Any]:
         return {"": self.condition}
+
+    def leave(self, condition: Tracer, stays: bool) -> bool:
+        """Go on after another test of the loop; a round that ends there is a way of its own."""
+
+        def left() -> Left:
+            alive = self.site.code.left
+            names = {n: v if n in alive else ANY for n, v in self.site.names().items()}
+            names[""] = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
+            self._seen.append(
+                (names, [(n, *_held_now(v)) for n, v in names.items() if isinstance(v, Tracer)])
+            )
+            boxes = [b for b, _, version in self._roots.values() if b.version != version]
+            self._touched |= {id(b): b for b in boxes}
+            return names, {id(b): b.content for b in boxes}
+
+        self.choices.passed(_as_bool(self.recorder, condition), stays, left)
+        return stays
+
+    def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
+        for names, seen in self._seen:
+            for n, root, version, copy in seen:
+                if root.version != version:  # it was written to where the round went on
+                    names[n] = copy
+        self._seen = []
+        return super()._all_ways(now)
 
     def _may_mix(self) -> bool:
         return bool(self.recorder.loops)  # else a first round tells
@@ -229,14 +264,20 @@ def told(recorder: Recorder, condition: Tracer) -> bool | None:
 def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     """What a condition is where it is a test of a loop that is captured; else None."""
     frame = _asking(recorder)
-    test = None if frame is None else test_at(frame.f_code, frame.f_lasti)
-    if frame is None or test is None:
+    if frame is None:
+        return None
+    capture = recorder.loops[-1] if recorder.loops else None
+    if isinstance(capture, WhileCapture) and capture.site.frame is frame:
+        stays = capture.test.others.get(jump_at(frame.f_code, frame.f_lasti))
+        if stays is not None:
+            return capture.leave(condition, stays)
+    test = test_at(frame.f_code, frame.f_lasti)
+    if test is None:
         return None
     site = Site(frame, test.loop)
     turn = recorder.turns.get((id(frame), test.turn))
     if test.turn is not None and (turn is None or not turn.left):
         return None
-    capture = recorder.loops[-1] if recorder.loops else None
     first = condition
     if isinstance(capture, WhileCapture) and capture.key == site.key:
         first = capture.first_condition
@@ -247,7 +288,7 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
         capture.first_condition = condition
         capture.begin()
         return test.stays
-    capture.condition = condition
+    capture.condition = Tracer(recorder, _as_bool(recorder, condition), scalar=True)
     if not capture.ends():
         capture.begin()
         return test.stays

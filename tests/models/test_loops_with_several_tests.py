@@ -1,0 +1,193 @@
+"""`while` loops that are left by several tests: `while error > tolerance and n < most`, `break`."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+
+Function = Callable[..., Any]
+
+
+def tolerance_first(a: Any, b: Any, least: float, most: int) -> Any:
+    x, error, n = np.zeros_like(b), 1.0, 0
+    while error > least and n < most:
+        new = (b - a @ x) * 0.1 + x
+        error = np.abs(new - x).max()
+        x = new
+        n += 1
+    return x, n
+
+
+def count_first(a: Any, b: Any, least: float, most: int) -> Any:
+    x, error, n = np.zeros_like(b), 1.0, 0
+    while n < most and error > least:
+        new = (b - a @ x) * 0.1 + x
+        error = np.abs(new - x).max()
+        x = new
+        n += 1
+    return x, n
+
+
+def left_in_the_middle(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n = np.zeros_like(b), 0
+    while n < most:
+        new = (b - a @ x) * 0.1 + x
+        n += 1
+        if np.abs(new - x).max() < least:
+            break
+        x = new
+    return x, n
+
+
+def left_at_the_end(a: Any, b: Any, least: float, most: int) -> Any:
+    x, error, n = np.zeros_like(b), np.inf, 0
+    while error > least:
+        new = (b - a @ x) * 0.1 + x
+        error = np.abs(new - x).max()
+        x = new
+        n += 1
+        if n >= most:
+            break
+    return x, n
+
+
+def traced_before(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n = b * 0, 0
+    rest = b - a @ x
+    while np.linalg.norm(rest) > least and n < most:
+        x = x + 0.1 * rest
+        rest = b - a @ x
+        n += 1
+    return x, n
+
+
+def until_done(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n, done = np.zeros_like(b), 0, False
+    while not done and n < most:
+        new = (b - a @ x) * 0.1 + x
+        done = np.abs(new - x).max() < least
+        x = new
+        n += 1
+    return x, n
+
+
+def written_after_the_test(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n = b.copy(), 0
+    while x[0] < 9 and n < most:
+        n += 1
+        x = x + 1
+        if x[n % 3] > 5:
+            break
+        x[n % 3] += 2
+    return x, n
+
+
+ALL: list[Function] = [
+    tolerance_first, count_first, left_in_the_middle, left_at_the_end, traced_before, until_done,
+    written_after_the_test,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
+def test_captured(f: Function) -> None:
+    compiled = minicc.jit(f, threads=1)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((20, 20)) * 0.02 + np.eye(20), rng.random(20)
+    for least, most in ((1e-9, 1000), (1e-9, 15), (5.0, 15), (1e-9, 1)):
+        want, got = f(a, b, least, most), compiled(a, b, least, most)
+        assert type(got[1]) is int
+        assert got[1] == want[1]
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-9)
+    loops = compiled.explain(a, b, 1e-9, 1000).loops
+    assert any("a loop of the graph, until its condition ends it" in text for text in loops)
+
+
+_TESTS = """x.sum() < 40; s < 30; i < n; k < m; x[0] > -3; np.abs(y).max() < 50; t > -20
+x[i % 4] < 9; i + k < 15; not (s > 25); flag; x.min() < y.max() + 9"""
+_LINES = """x = x + 1; x = x * 0.9 + y; y = np.sin(x) + s; s += x[1]; s = s * 0.5 + 1.5; t -= 0.7
+x[i % 4] += 2; x[1:] -= 0.25 * y[:-1]; y = y + k; k += 2; s = float(i); t = x.max(); z = x * 2
+y = z + t; x, y = y, x; w = x; z += 1; k = i; flag = s < 28
+x = np.where(x > 5, x * 0.5, x + 0.5)"""
+_ENDS = """return x, y, s, i, k, t; return x + z, s, i; x += 1; y[0] = 7"""
+
+
+class _Drawn:
+    """A function with a loop that tests leave in several places."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def pick(self, texts: str) -> str:
+        return self.random.choice([t.strip() for t in texts.replace("\n", ";").split(";")])
+
+    def condition(self, depth: int = 0) -> str:
+        text = self.pick(_TESTS)
+        if depth < 2 and self.random.random() < 0.5:
+            join = self.random.choice(["and", "and", "or"])
+            text = f"{text} {join} {self.condition(depth + 1)}"
+        return f"({text})" if depth and self.random.random() < 0.3 else text
+
+    def lines(self, indent: str, depth: int, count: int) -> list[str]:
+        out: list[str] = []
+        for _ in range(count):
+            chance = self.random.random()
+            inner = indent + "    "
+            if chance < 0.14:
+                out += [f"{indent}if {self.condition(1)}:", *self.lines(inner, depth + 1, 1)]
+                if self.random.random() < 0.4:
+                    out += [f"{indent}else:", *self.lines(inner, depth + 1, 1)]
+            elif chance < 0.24 and not depth:
+                out += [f"{indent}if {self.condition(1)}:", f"{inner}break"]
+            elif chance < 0.29 and not depth:
+                out += [f"{indent}for j in range(6):", *self.lines(inner, depth + 1, 1)]
+            else:
+                out.append(indent + self.pick(_LINES))
+        return out
+
+    def function(self) -> tuple[Function, str]:
+        body = self.lines(" " * 8, 0, self.random.randint(2, 4))
+        body.insert(self.random.choice([0, len(body)]), "        i += 1")
+        heads = ["i < 25 and {}", "{} and i < 25", "i < n", "True", "{}"]
+        head = self.random.choice(heads).format(self.condition())
+        start = "    i = 0; k = 1; s = 0.5; t = 1.0; flag = True; z = x * 0; w = x"
+        more = self.random.choice([[], ["    s = x.sum()"], ["    t = y[0]"]])
+        end = [
+            "        if i >= 12: break",
+            f"    {self.pick(_ENDS)}",
+            "    return x, y, w, t, flag",
+        ]
+        text = "\n".join(["def f(x, y, n, m):", start, *more, f"    while {head}:", *body, *end])
+        name = f"drawn_{id(self)}.py"
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        names: dict[str, Any] = {"np": np}
+        exec(compile(text, name, "exec"), names)
+        return names["f"], text
+
+
+def _same(got: Any, want: Any) -> bool:
+    if isinstance(want, (list, tuple)):
+        return type(got) is type(want) and all(map(_same, got, want))
+    a, b = np.asarray(got), np.asarray(want)
+    alike = type(got) is type(want) and (a.dtype, a.shape) == (b.dtype, b.shape)
+    return alike and np.allclose(a, b, rtol=1e-7, atol=1e-9, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(40))
+def test_random_loops(seed: int) -> None:
+    f, text = _Drawn(seed).function()
+    compiled, rng = minicc.jit(f, threads=1), np.random.default_rng(seed)
+    for call in range(3):
+        args: list[Any] = [rng.normal(size=5) * (1 + call), rng.normal(size=5), 9 - 3 * call, 7]
+        theirs, mine = copy.deepcopy(args), copy.deepcopy(args)
+        want, got = f(*theirs), compiled(*mine)
+        assert _same(got, want), text
+        assert _same(mine, theirs), text
