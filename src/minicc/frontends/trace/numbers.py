@@ -110,10 +110,9 @@ class Number:
         if self.term is None:
             most = _greatest(element) if self.counts and element is I64 else self.most
             return most is not None and element.is_integer and most <= _greatest(element)
-        if not element.is_integer:
-            return bool(self.by_python(_within, self, -(1 << 53), 1 << 53))
-        limits = np.iinfo(element.numpy)
-        return bool(self.by_python(_within, self, int(limits.min), int(limits.max)))
+        limits = np.iinfo(element.numpy) if element.is_integer else None
+        low, high = (int(limits.min), int(limits.max)) if limits else (-(1 << 53), 1 << 53)
+        return bool(self.by_python(_within, self, low, high))
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
