@@ -145,6 +145,21 @@ def test_a_body_that_does_not_fit() -> None:
     assert caught.value.where == ("it",)
 
 
+@pytest.mark.parametrize("row", ["SequenceEmpty", "SequenceConstruct"])
+def test_a_row_that_is_no_tensor(row: str) -> None:
+    makes = helper.make_node(row, ["t"] * (row != "SequenceEmpty"), ["r"])
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "e"], ["t"]), makes],
+        "body",
+        [info("s", F, [5]), info("e", F, [5])],
+        [info("t", F, [5]), info("r", F)],
+    )
+    scan = helper.make_node("Scan", ["v", "x"], ["a", "b"], body=body, num_scan_inputs=1, name="it")
+    inputs = [info("x", F, [4, 5]), info("v", F, [5])]
+    with pytest.raises(UserError, match=r"MC0127 error: Scan .* stacks r, which is no tensor"):
+        session([scan], inputs, [info("a", F), info("b", F)], opset=18)
+
+
 def body_of(nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     return helper.make_graph(nodes, "body", inputs, outputs)
 

@@ -52,6 +52,7 @@ class Body:
         self.node = node
         self.graph = read_subgraph(node.attributes[attribute], model.opsets, model.files)
         self.inputs = [name for name, _ in self.graph.inputs]
+        self.states: int | None = None  # after which a body of a loop gives rows
         self._check(len(node.inputs), model.opsets.get("", 0))
         self.place = place = f"{node.name}/{'each' if attribute == 'body' else attribute}"
         made = {o for n in self.graph.nodes for o in n.outputs if o}
@@ -75,6 +76,7 @@ class Body:
             text = f"gives {counted(made, 'value')} and should give at least {states}"
         if taken != wanted or made < states:
             raise self.importer.ctx.wrong(f"its graph does not fit it: it {text}")
+        self.states = states
 
     def emit(self, given: Sequence[Value]) -> list[Value]:
         """The values of its outputs for values of its inputs."""
@@ -88,4 +90,13 @@ class Body:
         for inner in self.graph.nodes:
             importer.node(rename(inner, self.names, self.place))
         names = [self.names.get(name, name) for name in self.graph.outputs]
-        return [importer.value(name, self.node.name) for name in names]
+        made = [importer.value(name, self.node.name) for name in names]
+        types = importer.types
+        pairs = [*zip(self.graph.outputs, made, strict=True)]
+        for name, v in pairs[self.states :]:
+            kind = types.protos[v].WhichOneof("value") if v in types.protos else None
+            listed = v in types.items or kind not in (None, "tensor_type")
+            if listed and self.states is not None:
+                importer.ctx.stand_at(self.node, given, importer.ctx.opset)
+                raise importer.ctx.wrong(f"its graph stacks {name}, which is no tensor")
+        return made
