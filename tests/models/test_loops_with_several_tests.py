@@ -175,6 +175,8 @@ class _Drawn:
 def _same(got: Any, want: Any) -> bool:
     if isinstance(want, (list, tuple)):
         return type(got) is type(want) and all(map(_same, got, want))
+    if isinstance(want, str):
+        return bool(got == want)
     a, b = np.asarray(got), np.asarray(want)
     alike = type(got) is type(want) and (a.dtype, a.shape) == (b.dtype, b.shape)
     return alike and np.allclose(a, b, rtol=1e-7, atol=1e-9, equal_nan=True)
@@ -191,3 +193,59 @@ def test_random_loops(seed: int) -> None:
         want, got = f(*theirs), compiled(*mine)
         assert _same(got, want), text
         assert _same(mine, theirs), text
+
+
+def found(x: Any, v: float) -> Any:
+    i = 0
+    while x[i] != v:
+        i += 1
+    return i
+
+
+def below(x: Any, v: float) -> Any:
+    i = 0
+    while i < len(x) and x[i] < v:
+        i += 1
+    return i
+
+
+def from_the_end(x: Any, v: float) -> Any:
+    i = len(x) - 1
+    while i >= 0 and x[i] > v:
+        i -= 1
+    return i
+
+
+def noted(x: Any, v: float) -> Any:
+    seen, n, total = np.zeros(20), 0, 0.0
+    while total < 10 * v:
+        total += x[n % len(x)]
+        seen[n] = total
+        n += 1
+    return seen, n
+
+
+def inserted(x: Any, v: float) -> Any:
+    for i in range(1, len(x)):
+        key, j = x[i], i - 1
+        while j >= 0 and x[j] > key:
+            x[j + 1] = x[j]
+            j -= 1
+        x[j + 1] = key
+    return x
+
+
+@pytest.mark.parametrize("f", [found, below, from_the_end, noted, inserted])
+def test_counts_as_indices(f: Function) -> None:
+    """An index that data lead beyond the array ends the loop, with NumPy's error."""
+    compiled, x = minicc.jit(f, threads=1), np.random.default_rng(1).random(40)
+    for v in (x[17], 0.0, 2.0, -1.0):
+        outcomes = []
+        for run in (f, compiled):
+            try:
+                outcomes.append(run(x.copy(), v))
+            except IndexError as error:
+                outcomes.append(str(error))
+        assert _same(outcomes[1], outcomes[0])
+    loops = compiled.explain(x.copy(), x[17]).loops
+    assert any("a loop of the graph, until its condition ends it" in text for text in loops)

@@ -85,15 +85,16 @@ def _placed(array: Array) -> Array:
     return array
 
 
-def _signals(raised: list[BaseException]) -> Iterator[int]:
-    """Give 0 until a signal's handler raises something, which is `raised` then, and 1 after that.
+def _stops(raised: list[BaseException], status: Array) -> Iterator[int]:
+    """Give 0 until a check has failed, or a signal's handler raises something; 1 after that.
 
-    Handlers run where Python does: here, while native code asks whether to go on.
+    Handlers run where Python does: here, while native code asks whether to go on. What they raise
+    is `raised` then. Where a check has failed, what a loop waits for may never come.
     """
     stop = 0
     while True:
         try:
-            yield stop
+            yield stop or int(status[:, 0].any())
         except GeneratorExit:
             return
         except BaseException as error:
@@ -124,9 +125,9 @@ class _Context:
         self.raised: list[BaseException] = []
         self.watch: Any = None
         if layout.watched:
-            signals = _signals(self.raised)
-            next(signals)  # so that handlers run within its `try`
-            self.watch = _WATCH(signals.__next__)
+            stops = _stops(self.raised, self.status)
+            next(stops)  # so that handlers run within its `try`
+            self.watch = _WATCH(stops.__next__)
             self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
 
     def fit(self, sizes: Sizes) -> None:

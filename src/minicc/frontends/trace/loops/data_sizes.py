@@ -20,6 +20,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.affine import Dim
+from minicc.ir.scan import ENDLESS
 
 _MOST_ROUNDS = 1 << 40  # of a loop over a range
 
@@ -32,9 +33,17 @@ def given_by_data(x: Any) -> bool:
 
 
 def with_sizes(recorder: Recorder, index: Any, shape: tuple[int, ...]) -> Any:
-    """An index with numbers of the round in the places of ends of slices that data give."""
+    """An index with numbers of the round in the places of ends of slices that data give.
+
+    Counts of a loop that data end, which may lead beyond the array, are elements of data in turn.
+    """
     parts = index if isinstance(index, tuple) else (index,)
-    if not recorder.loops or not any(type(p) is slice and _is_given(p) for p in parts):
+    if not recorder.loops:
+        return index
+    if any(map(_is_endless, parts)):
+        parts = tuple([_box(p) if _is_endless(p) else p for p in parts])
+        index = parts if isinstance(index, tuple) else parts[0]
+    if not any(type(p) is slice and _is_given(p) for p in parts):
         return index
     skipped = len(shape) - sum(p is not None and p is not Ellipsis for p in parts)
     made: list[Any] = []
@@ -45,6 +54,15 @@ def with_sizes(recorder: Recorder, index: Any, shape: tuple[int, ...]) -> Any:
         made.append(p)
         axis += skipped if p is Ellipsis else p is not None
     return tuple(made) if isinstance(index, tuple) else made[0]
+
+
+def _box(index: Index) -> Tracer:
+    return Tracer(index.box.recorder, index.value(), scalar=True)
+
+
+def _is_endless(part: Any) -> bool:
+    """Whether a number of the round is of a loop of which data say how many rounds it has."""
+    return type(part) is Index and max(map(abs, part.bounds())) >= ENDLESS // 2
 
 
 def _is_given(part: slice) -> bool:

@@ -173,9 +173,9 @@ class WhileCapture(Capture):
         go = self._goes_on(first)
         going = State(go, Value(go.type), self._more)
         states = [*self.states, nothing, going]
-        if not self.choices.ways:
-            unneeded = filter(self._is_alike, self._unneeded(states))
-            states += [self._last(v) for v in unneeded]
+        # what fails on a side that is not taken is told as well: NumPy runs the call then
+        unneeded = filter(self._is_alike, self._unneeded(states))
+        states += [self._last(v) for v in unneeded]
         made_of = self._emitted(go, states)
         failing = {*self._failing(states)}
         recorder.may_fail(v for s, v in zip(states, made_of, strict=True) if s.after in failing)
