@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import linecache
 import random
@@ -249,3 +250,19 @@ def test_counts_as_indices(f: Function) -> None:
         assert _same(outcomes[1], outcomes[0])
     loops = compiled.explain(x.copy(), x[17]).loops
     assert any("a loop of the graph, until its condition ends it" in text for text in loops)
+
+
+def listed_before_it_is_left(x: Any, y: Any) -> Any:
+    zeros = y * 0
+    with contextlib.suppress(KeyError):
+        for k in range(7):
+            if zeros.any():
+                break
+            k = [x - i for i in range(10)][-10]
+    return k
+
+
+def test_nothing_that_recordings_made_is_read() -> None:
+    x, y = np.ones((2, 2)), np.arange(4).reshape(2, 2)
+    got = minicc.jit(listed_before_it_is_left, threads=1)(x, y)
+    np.testing.assert_array_equal(got, x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -289,14 +289,14 @@ class Capture:
     def abandon(self) -> None:
         """Put all back, and let go of what recordings made, of which there is nothing."""
         self.reset()
-        for box in self.recorder.live(self._begun):
-            self._empty(box)
+        self._empty(self.recorder.live(self._begun))
 
     @staticmethod
-    def _empty(box: Tracer) -> None:
-        """Have a box that nobody can reach any more hold no value of a body."""
-        if box.held() is not None:
-            box.hold(np.broadcast_to(np.zeros((), box.dtype), box.shape), box.version)
+    def _empty(boxes: Iterable[Tracer]) -> None:
+        """Have boxes that nobody can reach any more hold no values of a body."""
+        for box in boxes:
+            if box.held() is not None:
+                box.hold(np.broadcast_to(np.zeros((), box.dtype), box.shape), box.version)
 
     def _forget(self) -> None:
         for box in self.recorder.live():
@@ -366,6 +366,7 @@ class Capture:
         self.why = self.why_slow(states) or self._keep_unsure(states)
         if self.why:
             return False
+        self._empty(self.made_before())
         self._restore()
         rows = self.appends.rows
         made_of = emit_loop(

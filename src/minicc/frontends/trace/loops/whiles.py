@@ -168,6 +168,7 @@ class WhileCapture(Capture):
         for name in dead:
             del self._now[name]
         made = recorder.live(self._marker)
+        self._empty(self.made_before())
         self._restore()
         nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
         go = self._goes_on(first)
@@ -189,7 +190,7 @@ class WhileCapture(Capture):
             if content in results:
                 box.hold(results[content], box.version)
             elif content in inner:
-                self._empty(box)
+                self._empty([box])
         self._forget()
         self._bind_results(made_of, results, rounds)
         if self.turn is not None:
