@@ -731,3 +731,27 @@ def test_transforms_of_lengths_that_no_memory_holds(op: str, length: int) -> Non
     inputs = ["signal", "length"] if op == "DFT" else ["signal", "step", "", "length"]
     it = helper.make_node(op, inputs, ["y"], "it")
     assert "at: it" in refusal(model_of(reshaped, it, tensors=[*tensors, shape]))
+
+
+def test_a_value_that_a_branch_makes_after_it_is_used() -> None:
+    """Though a value of this name stands around the branch."""
+    outer = numpy_helper.from_array(np.array([1, 1]), "k")
+    made = helper.make_tensor_value_info("b", F, None)
+    split = helper.make_node("Split", ["k"], ["v", "k"], num_outputs=2)
+    other = helper.make_graph(
+        [split, helper.make_node("Cast", ["v"], ["b"], to=F)], "o", [], [made]
+    )
+    then = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "t", [], [made])
+    it = helper.make_node("If", ["c"], ["y"], "it", then_branch=then, else_branch=other)
+    known = numpy_helper.from_array(np.array(False), "c")
+    said = refusal(model_of(it, tensors=[outer, known], opset=18))
+    assert said.startswith("MC0130 error: nothing makes the value k before it is used")
+
+
+def test_a_constant_that_no_memory_holds_is_not_sorted() -> None:
+    shape = numpy_helper.from_array(np.array([1 << 32]), "s")
+    count = numpy_helper.from_array(np.array([4]), "k")
+    filled = helper.make_node("ConstantOfShape", ["s"], ["f"])
+    it = helper.make_node("TopK", ["f", "k"], ["top", ""], "it")
+    added = helper.make_node("Add", ["x", "top"], ["y"])
+    assert "memory" in refusal(model_of(filled, it, added, tensors=[shape, count]))

@@ -26,7 +26,7 @@ from minicc.frontends.onnx.families import enter
 from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted, known_sequence
 from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.model.attributes import check_attributes, missing_part
-from minicc.frontends.onnx.model.reader import Model, Node, read_model
+from minicc.frontends.onnx.model.reader import DAMAGED, Model, Node, read_model
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.ops.loops import loop_outputs
@@ -429,6 +429,9 @@ class Importer:
             self._host(Node("Constant", name, (), (name,), {"value": words}))
             found = self.values[name]
         if found is None:
+            if name not in self.model.initialisers:  # a graph within makes it later
+                text = f"nothing makes the value {name.rpartition('/')[2]} before it is used"
+                raise UserError("MC0130", text, hint=DAMAGED, where=where)
             found = self.ctx.constant(self.model.array(name, where))
             found.hint = name
             self.values[name] = found

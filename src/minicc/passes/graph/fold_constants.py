@@ -65,8 +65,8 @@ def _fold(function: Function) -> Function:
             return None
         try:
             literals = evaluated(op.rebuilt(operands), [known[v] for v in operands])
-        except OutOfRange:
-            return None  # the op stays, and the run tells
+        except (OutOfRange, MemoryError):
+            return None  # the op stays, and what follows tells: the run, or the limit of memory
         values = [b.emit(graph.Constant, value=literal) for literal in literals]
         known.update(zip(values, literals, strict=True))
         return values

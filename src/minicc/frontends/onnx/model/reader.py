@@ -38,6 +38,7 @@ from minicc.ir.types import DType, TensorType
 from minicc.limits import Limits
 
 NEWEST_OPSET = 28
+DAMAGED = "the model is damaged; `onnx.checker.check_model` says more"
 _NEWEST_IR = 14  # of the file format's versions
 _LARGE = 1 << 16  # bytes of an initialiser that stays where it is
 # AttributeProto.AttributeType: the field that holds the value
@@ -466,11 +467,10 @@ def _needed(
 ) -> tuple[set[int], dict[int, set[int]]]:
     """The nodes that outputs depend on, and for each of them those whose values it uses."""
     uses: dict[int, set[int]] = {}
-    hint = "the model is damaged; `onnx.checker.check_model` says more"
     for out in outputs:
         if out not in makers and out not in known:
             message = f"nothing makes the output {out}"
-            problems.add(UserError("MC0125", message, hint=hint, where=out))
+            problems.add(UserError("MC0125", message, hint=DAMAGED, where=out))
     stack = [makers[out] for out in outputs if out in makers]
     while stack:
         index = stack.pop()
@@ -484,5 +484,5 @@ def _needed(
             elif name not in known:
                 message = f"nothing makes the value {name}"
                 where = nodes[index].name
-                problems.add(UserError("MC0130", message, hint=hint, where=where))
+                problems.add(UserError("MC0130", message, hint=DAMAGED, where=where))
     return set(uses), uses

@@ -23,6 +23,7 @@ from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import BF16, F16, F32, F64, I64, static_shape
 
 _ALPHA = -0.75  # of cubic interpolation
+_MOST_POINTS = 1 << 20  # of a grid, which are made when the model is read
 
 
 class Taps(NamedTuple):
@@ -218,10 +219,9 @@ def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
     _, _, *extents = ctx.dims(size, "size")
     corners = bool(node.integer("align_corners", 0))
     sides = [n for n in extents if isinstance(n, int)]
-    if len(sides) < len(extents):
+    if len(sides) < len(extents) or prod(sides) > _MOST_POINTS:
         known = _free_points(ctx, extents, corners, theta)
     else:
-        ctx.room(*sides, len(sides) + 1)
         lines: list[Array] = []
         for n in sides:
             if corners:
