@@ -227,6 +227,8 @@ class TopK(Op, name="graph.top_k"):
             chosen = [_first_of_few(row, count, self.largest) for row in flat]
             first = np.array(chosen, np.int64).reshape(*rows.shape[:-1], count)
         first = first.swapaxes(-1, self.axis).astype(np.int64, copy=False)
+        if not first.size:  # NumPy would number elements of the other axes
+            return np.zeros(first.shape, x.dtype), first
         return np.take_along_axis(x, first, self.axis), first
 
 

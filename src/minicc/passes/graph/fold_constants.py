@@ -25,6 +25,7 @@ from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import OPAQUE, is_free
 
 _GROWTH = 4096  # elements that a result may have more than its operands
+_MOST = 1 << 30  # elements of which something is computed here
 _LATE = 1 << 16  # bytes of a result that is computed when it is asked for
 # what no element of an operand can fail
 _CERTAIN = (
@@ -60,13 +61,16 @@ def _fold(function: Function) -> Function:
             return None
         if sizes_in(op):
             return None  # a slice of a known extent, at a place that is not
-        grown = _elements(op.results) - _elements(operands)
+        given = _elements(operands)
+        grown = _elements(op.results) - given
+        if given > _MOST:
+            return None  # no file holds so many: they are one number, and take an hour to look at
         if grown > _GROWTH and not isinstance(op, graph.WinogradWeights):
             return None
         try:
             literals = evaluated(op.rebuilt(operands), [known[v] for v in operands])
-        except (OutOfRange, MemoryError):
-            return None  # the op stays, and what follows tells: the run, or the limit of memory
+        except OutOfRange:
+            return None  # the op stays, and the run tells
         values = [b.emit(graph.Constant, value=literal) for literal in literals]
         known.update(zip(values, literals, strict=True))
         return values
