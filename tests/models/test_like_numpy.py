@@ -194,6 +194,10 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("a list of rows", lambda x, y: np.einsum("ij,jk,kl->il", y, list(x), y),
      (np.ones((17, 17), "u2"), np.asfortranarray(np.ones((17, 17), "u2")))),
     ("a condition of numbers", lambda x: np.select([x > 1, x], [x, 1], 2), (np.arange(3.0),)),
+    ("one position for all", lambda x, i: (np.take_along_axis(x, i, 0), np.take_along_axis(x, i, 1),
+     np.take_along_axis(x[:1], np.add(i, [[0], [1]]), 1)),
+     (np.arange(6.0).reshape(2, 3), np.array([[1]]))),
+    ("too few positions", np.take_along_axis, (np.ones((3, 4)), np.array([[0, 1]]), 0)),
     ("the shape of a scalar", lambda x: setattr(x.sum(), "shape", (1,)), (np.arange(3.0),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip

@@ -99,12 +99,15 @@ def take(recorder: Recorder, a: Any, indices: Any, axis: int | None = None) -> V
 
 @traces("take_along_axis")
 def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Value:
-    """Elements at the positions that an array of the same rank names along an axis."""
+    """Elements at the positions that an array of the same rank names along an axis.
+
+    Along the other axes the two are broadcast.
+    """
     value = value_of(recorder, arr)
     rank = value.type.rank
     index = value_of(recorder, indices)
     where: list[Any] = []
-    for k, n in enumerate(index.type.extents):
+    for k, n in enumerate(value.type.extents):
         line = recorder.namespace.arange(n).reshape(-1, *(1,) * (rank - k - 1))
         where.append(index if k == axis % rank else content_of(recorder, line))
     return gather(recorder, value, list(range(rank)), where, 0)
