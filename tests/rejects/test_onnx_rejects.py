@@ -394,6 +394,16 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
+    "the greatest of nothing": (
+        model_of(node("ArgMax", "x"), shape=[0, 3]),
+        UserError,
+        (
+            "MC0128 error: ArgMax (opset 17) on f32[0,3]: of no elements none is the greatest "
+            "or the least\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
     "a body of too few inputs": (
         model_of(node("Loop", "n", "", "x", body=BODY), constants={"n": np.array(3)}),
         UserError,

@@ -11,6 +11,7 @@ from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.ops.widen import fractional, widened
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.ir import graph
+from minicc.ir.affine import minimum
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import product
 from minicc.library.extremes import place_of_extreme
@@ -117,6 +118,9 @@ def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = 
 def _arg(combine: str) -> Importer:
     def run(ctx: Context, node: Node, x: Value) -> Value:
         axis = ctx.axis("axis", 0, x.type.rank)
+        others = graph.product(tuple(n for a, n in enumerate(x.type.shape) if a != axis))
+        missing = minimum(others, 1) * (1 - minimum(x.type.shape[axis], 1))
+        ctx.demand(missing, 0, "of no elements none is the greatest or the least")
         out = place_of_extreme(
             ctx.emit, x, axis, combine, bool(node.integer("select_last_index", 0))
         )
