@@ -266,3 +266,28 @@ def test_nothing_that_recordings_made_is_read() -> None:
     x, y = np.ones((2, 2)), np.arange(4).reshape(2, 2)
     got = minicc.jit(listed_before_it_is_left, threads=1)(x, y)
     np.testing.assert_array_equal(got, x)
+
+
+def raising(a: Any, b: Any, least: float, most: int) -> Any:
+    n = 0
+    while b[0] > least:
+        b *= 0.9
+        n += 1
+        if n == most:
+            raise RuntimeError(f"not after {n}")
+        assert b[1] < 1e3
+    return n
+
+
+@pytest.mark.parametrize("most", [1000, 10])
+def test_an_error_is_raised_where_numpy_raises_it(most: int) -> None:
+    compiled, outcomes = minicc.jit(raising, threads=1), []
+    for run in (raising, compiled):
+        a, b = np.eye(3), np.array([1.0, 2.0, 3.0])
+        try:
+            outcomes.append([run(a, b, 1e-3, most), b])
+        except RuntimeError as error:
+            outcomes.append([str(error), b])
+    assert _same(outcomes[1], outcomes[0])
+    loops = compiled.explain(np.eye(3), np.ones(3), 1e-3, 1000).loops
+    assert any("a loop of the graph, until its condition ends it" in text for text in loops)

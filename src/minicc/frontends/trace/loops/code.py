@@ -150,6 +150,15 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     return Test(loop, flow.asks_for(n, head), others=flow.places(body.others))
 
 
+@functools.lru_cache(512)
+def raises_at(code: types.CodeType, at: int) -> bool | None:
+    """For which truth value, asked for at that place, an error is raised; None for neither."""
+    flow, n = _flow(code), jump_at(code, at)
+    sides = flow.sides(n)
+    raising = [s for s in sides if flow.raises(s)]
+    return flow.asks_for(n, raising[0]) if len(raising) == 1 < len(sides) else None
+
+
 def jump_at(code: types.CodeType, at: int) -> int:
     """The jump that asks for the truth value for which a frame stands at that place."""
     steps, place = _placed(code)
@@ -284,6 +293,15 @@ class _Flow:
         while self.steps[n].opname in ("POP_TOP", "END_FOR", "POP_ITER"):
             n = self.after(n + 1)
         return n
+
+    def raises(self, n: int) -> bool:
+        """Whether an error is raised from an instruction on, before anything is decided."""
+        for step in self.steps[n:]:
+            if step.opname == "RAISE_VARARGS":
+                return True
+            if step.opname.startswith(_ENDS) or step.opcode in dis.hasjrel + dis.hasjabs:
+                return False
+        return False
 
     def leads_to(self, n: int, ends: Set[int], iterates: bool) -> bool:
         """Whether an instruction leaves a loop for where one of its `ends` leads."""

@@ -22,12 +22,12 @@ from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.carried import CarriedCount, CarriedFloat, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Left
-from minicc.frontends.trace.loops.code import Test, jump_at, test_at
+from minicc.frontends.trace.loops.code import Test, jump_at, raises_at, test_at
 from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.recorder import Recorder, is_own
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
@@ -272,6 +272,11 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
         stays = capture.test.others.get(jump_at(frame.f_code, frame.f_lasti))
         if stays is not None:
             return capture.leave(condition, stays)
+        raising = raises_at(frame.f_code, frame.f_lasti)
+        if raising is not None:
+            value = Tracer(recorder, _as_bool(recorder, condition), scalar=True)
+            checked(value, ~value if raising else value)  # NumPy runs the call, and raises
+            return not raising
     test = test_at(frame.f_code, frame.f_lasti)
     if test is None:
         return None
