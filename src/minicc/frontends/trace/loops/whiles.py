@@ -113,22 +113,35 @@ class WhileCapture(Capture):
     def _asked(self) -> dict[str, Any]:
         return {"": self.condition}
 
-    def leave(self, condition: Tracer, stays: bool) -> bool:
-        """Go on after another test of the loop; a round that ends there is a way of its own."""
+    def passed(self, condition: Tracer, test: Test | None) -> bool | None:
+        """Go on after a test that is not the one of the rounds, if it leads out of the loop.
 
-        def left() -> Left:
-            alive = self.site.code.left
-            names = {n: v if n in alive else ANY for n, v in self.site.names().items()}
-            names[""] = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
-            self._seen.append(
-                (names, [(n, *_held_now(v)) for n, v in names.items() if isinstance(v, Tracer)])
-            )
-            boxes = [b for b, _, version in self._roots.values() if b.version != version]
-            self._touched |= {id(b): b for b in boxes}
-            return names, {id(b): b.content for b in boxes}
+        A round that ends there is a way of its own. Where it would raise an error, NumPy runs the
+        call, and raises it.
+        """
+        code, at = self.site.frame.f_code, self.site.frame.f_lasti
+        stays = self.test.others.get(jump_at(code, at))
+        value = _as_bool(self.recorder, condition)
+        if stays is not None:
+            self.choices.passed(value, stays, self._left_here)
+            return stays
+        raising = raises_at(code, at)
+        if raising is None or (test is not None and test.loop.head == self.site.code.head):
+            return None
+        truth = Tracer(self.recorder, value, scalar=True)
+        checked(truth, ~truth if raising else truth)
+        return not raising
 
-        self.choices.passed(_as_bool(self.recorder, condition), stays, left)
-        return stays
+    def _left_here(self) -> Left:
+        """What a round binds names to that ends here, and what it has written to arrays."""
+        alive = self.site.code.left
+        names = {n: v if n in alive else ANY for n, v in self.site.names().items()}
+        names[""] = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
+        seen = [(n, *_held_now(v)) for n, v in names.items() if isinstance(v, Tracer)]
+        self._seen.append((names, seen))
+        boxes = [b for b, _, version in self._roots.values() if b.version != version]
+        self._touched |= {id(b): b for b in boxes}
+        return names, {id(b): b.content for b in boxes}
 
     def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
         for names, seen in self._seen:
@@ -268,16 +281,11 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     if frame is None:
         return None
     capture = recorder.loops[-1] if recorder.loops else None
-    if isinstance(capture, WhileCapture) and capture.site.frame is frame:
-        stays = capture.test.others.get(jump_at(frame.f_code, frame.f_lasti))
-        if stays is not None:
-            return capture.leave(condition, stays)
-        raising = raises_at(frame.f_code, frame.f_lasti)
-        if raising is not None:
-            value = Tracer(recorder, _as_bool(recorder, condition), scalar=True)
-            checked(value, ~value if raising else value)  # NumPy runs the call, and raises
-            return not raising
     test = test_at(frame.f_code, frame.f_lasti)
+    if isinstance(capture, WhileCapture) and capture.site.frame is frame:
+        side = capture.passed(condition, test)
+        if side is not None:
+            return side
     if test is None:
         return None
     site = Site(frame, test.loop)
