@@ -1,8 +1,8 @@
 """A solver whose Python looks at its arrays: where its graph breaks, and what is remembered.
 
 Conjugate gradients, as one writes them in NumPy, with a `return` in the loop for a matrix that is
-no good: so the loop is none of the graph. Its condition needs a value, and the graph ends there; the
-loop's body is compiled once and runs for any number of iterations without Python.
+no good: so the loop is none of the graph. Its condition needs a value, and the graph ends there;
+the loop's body is compiled once and runs for any number of iterations without Python.
 """
 
 import sys
