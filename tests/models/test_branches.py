@@ -281,3 +281,39 @@ def test_a_branch_that_does_not_fit_before_a_sequence_is_told_of() -> None:
     assert [v.tolist() for v in y] == [[[2, 2]], [[2, 2]]]
     with pytest.raises(UserError, match=r"MC0142 .* do not broadcast"):
         session.run(None, feed | {"b": np.ones((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("form", ["plain", "nested", "in a loop"])
+def test_a_branch_that_does_not_fit_what_follows(form: str, known: bool) -> None:
+    """It may be taken at other sizes, and never be taken at these."""
+    sides = [branch([helper.make_node("Relu", [name], ["r"])], "r") for name in "ab"]
+    nodes = [either("c", "v", *sides)]
+    if form == "nested":
+        inner = branch(nodes, "v")
+        nodes = [either("d", "v", inner, branch([helper.make_node("Abs", ["b"], ["r"])], "r"))]
+    nodes.append(helper.make_node("MatMul", ["v", "w"], ["p"]))
+    if form == "in a loop":
+        nodes += [
+            helper.make_node("ReduceSum", ["p"], ["s"], keepdims=0),
+            helper.make_node("Add", ["state", "s"], ["next"]),
+            helper.make_node("Identity", ["on"], ["goes"]),
+        ]
+        taken = [info("i", INT, []), info("on", B, []), info("state", F, [])]
+        body = helper.make_graph(nodes, "body", taken, [info("goes", B, []), info("next", F, [])])
+        nodes = [helper.make_node("Loop", ["three", "", "zero"], ["p"], body=body)]
+    shapes = ([2, 3], [4, 6]) if known else (["n", "m"], ["k", "l"])
+    inputs = [*map(info, "ab", [F, F], shapes), info("c", B, []), info("d", B, [])]
+    constants = {"w": W, "three": np.array(3), "zero": np.array(0, np.float32)}
+    given = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    s = minicc.InferenceSession(model(nodes, inputs, [info("p", F)], *given), threads=1)
+    a, b = np.ones((2, 3), np.float32), np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
+    feed = {"a": a, "b": b, "c": np.array(False), "d": np.array(True)}
+    want = np.maximum(b, 0) @ W
+    want = 3 * want.sum() if form == "in a loop" else want
+    np.testing.assert_allclose(s.run(None, feed)[0], want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(UserError) as caught:
+        s.run(None, feed | {"c": np.array(True)})
+    assert caught.value.code in ("MC0142", "MC0158")
+    assert "if v" in str(caught.value)
+    np.testing.assert_allclose(s.run(None, feed)[0], want, rtol=1e-5, atol=1e-6)

@@ -30,7 +30,8 @@ class If(Branching, Stating, name="graph.if"):
     """Run one of two regions, as a condition says; see `ir.branch`.
 
     With `types` the results have these, though the regions yield other ones: an extent that is not
-    the same in both is a size that the op binds. Such a branch runs on the host.
+    the same in both is a size that the op binds. Such a branch runs on the host, where one whose
+    result has another extent than what follows wants is an error: the other may be taken.
     """
 
     types: tuple[TensorType, ...] = ()
@@ -41,7 +42,11 @@ class If(Branching, Stating, name="graph.if"):
         require_closed(self)
         for region in self.regions:
             _require_given(self, [v.type for v in self.captured], region)
-            _require_made(self, [v.type for v in region.yields], self.types)
+        made = [[v.type for v in region.yields] for region in self.regions]
+        for types in made:
+            _require_made(self, types, self.types, extents=False)
+        if not any(_same_extents(types, self.types) for types in made):
+            _require_made(self, made[0], self.types)
         return self.types
 
     def same_extents(self) -> Iterator[tuple[Dim, Dim]]:
@@ -130,13 +135,24 @@ def _require_given(op: Op, given: Sequence[TensorType], region: Region) -> None:
     _require_made(op, given, taken)
 
 
-def _require_made(op: Op, made: Sequence[TensorType], wanted: Sequence[TensorType]) -> None:
-    """TypeError where values do not fit types, which may say less than is known of them."""
+def _require_made(
+    op: Op, made: Sequence[TensorType], wanted: Sequence[TensorType], *, extents: bool = True
+) -> None:
+    """TypeError where values do not fit types, which may say less than is known of them.
+
+    Without `extents` only their kinds must: their numbers, ranks and element types.
+    """
     if len(made) != len(wanted):
         raise TypeError(f"a body of {op.opname} has {len(made)} values, not {len(wanted)}")
     for have, want in zip(made, wanted, strict=True):
         if want.dtype is OPAQUE:
             continue
         same = have.dtype is want.dtype and have.rank == want.rank
-        if not same or any(map(surely_differ, have.shape, want.shape)):
+        if not same or (extents and not _same_extents([have], [want])):
             raise TypeError(f"a body of {op.opname} has {have}, and {want} is wanted")
+
+
+def _same_extents(made: Sequence[TensorType], wanted: Sequence[TensorType]) -> bool:
+    """Whether values of the same kinds as types may have their extents."""
+    pairs = zip(made, wanted, strict=True)
+    return not any(any(map(surely_differ, a.shape, b.shape)) for a, b in pairs)
