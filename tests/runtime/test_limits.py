@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.native import Array
+from tests.runtime.native import Array, running
 
 import minicc
 from minicc import target
@@ -45,10 +45,10 @@ def test_sessions_run_with_and_without_spinning(spin: bool) -> None:
 
 
 def test_little_work_starts_no_thread() -> None:
-    before = threading.active_count()
+    before = running()
     add = minicc.jit(lambda x: x + 1, threads=4)
     assert add(np.zeros(1000, np.float32)).sum() == 1000
-    assert threading.active_count() == before
+    assert running() == before
 
 
 def test_no_more_threads_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ an interrupt between any two lines of this module leaves nothing to repair. Linu
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from functools import cache
@@ -98,7 +98,7 @@ class Team:
             for word, cycles in _SPIN_CYCLES.items():
                 ctypes.c_int64.from_address(block + word + claims.PATIENCE).value = cycles
         self._memory, self._block, self._forks = memory, block, _forks
-        self._workers: list[threading.Thread] = []
+        self._workers: list[_thread.LockType] = []
         # Nothing that a worker or the finalizer holds may hold the team, or it would never die.
         close = _NATIVE(self._library["minicc_close"])
         self._end = weakref.finalize(
@@ -126,42 +126,45 @@ class Team:
                 ) from error
         return self._block
 
-    def _worker(self) -> threading.Thread:
+    def _worker(self) -> _thread.LockType:
+        """Start a worker; what it holds until its end.
+
+        `threading.Thread` waits for its thread with locks in Python, which an interrupt leaves held
+        or releases twice.
+        """
         loop = _NATIVE(self._library["minicc_worker"])
         kept = (self._memory, self._library)
-        worker = threading.Thread(
-            target=_live,
-            args=(loop, self._block, kept),
-            name=f"minicc-{len(self._workers) + 1}",
-            daemon=True,
-        )
-        before = threading.stack_size(_STACK_BYTES)
+        alive = _thread.allocate_lock()
+        alive.acquire()
+        before = _thread.stack_size(_STACK_BYTES)
         try:
-            worker.start()
+            _thread.start_new_thread(_live, (loop, self._block, alive, kept))
         finally:
-            threading.stack_size(before)
-        return worker
+            _thread.stack_size(before)
+        return alive
 
     def close(self) -> None:
         """End the workers and wait for them. A later run starts others."""
         self._end()
 
 
-def _live(loop: Callable[[int], None], block: int, kept: object) -> None:
+def _live(loop: Callable[[int], None], block: int, alive: _thread.LockType, kept: object) -> None:
     """A worker's life; `kept` is the memory and the code that it needs until its end."""
     loop(block)
+    alive.release()
 
 
 def _dismiss(
-    close: Callable[[int], None], block: int, workers: list[threading.Thread], *_kept: object
+    close: Callable[[int], None], block: int, workers: list[_thread.LockType], *_kept: object
 ) -> None:
     """Send the workers home and wait for them.
 
-    Not for ever: a process may end while a daemon thread of its own is still inside a run.
+    Not for ever: a process may end while a thread of its own is still inside a run.
     """
     close(block)
-    for worker in workers:
-        worker.join(_PATIENCE_SECONDS)
+    for alive in workers:
+        if alive.acquire(timeout=_PATIENCE_SECONDS):
+            alive.release()
 
 
 _idle: dict[tuple[int, bool], list[Team]] = {}
