@@ -63,6 +63,15 @@ def compare(f: Function, shapes: tuple[tuple[int, ...], ...]) -> Any:
     return g
 
 
+@captured((4, 40))
+def numpy_ints_beside_the_round(a: Any) -> Any:
+    b, row = a.copy(), np.int64(1)
+    for k in range(30):
+        b[row, k] = a[row, k] + a[np.int32(-1), k]
+        b[np.uint8(2), 1 : k + 2] += 1
+    return b
+
+
 @captured((9,))
 def sums_of_generators(x: Any) -> Any:
     for _ in range(20):

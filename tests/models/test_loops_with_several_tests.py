@@ -6,6 +6,7 @@ import contextlib
 import copy
 import linecache
 import random
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -120,7 +121,7 @@ x = np.where(x > 5, x * 0.5, x + 0.5)"""
 _ENDS = """return x, y, s, i, k, t; return x + z, s, i; x += 1; y[0] = 7"""
 
 
-class _Drawn:
+class Drawn:
     """A function with a loop that tests leave in several places."""
 
     def __init__(self, seed: int) -> None:
@@ -165,19 +166,24 @@ class _Drawn:
             f"    {self.pick(_ENDS)}",
             "    return x, y, w, t, flag",
         ]
-        text = "\n".join(["def f(x, y, n, m):", start, *more, f"    while {head}:", *body, *end])
-        name = f"drawn_{id(self)}.py"
-        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-        names: dict[str, Any] = {"np": np}
-        exec(compile(text, name, "exec"), names)
-        return names["f"], text
+        return made([start, *more, f"    while {head}:", *body, *end])
 
 
-def _same(got: Any, want: Any) -> bool:
+def made(lines: list[str]) -> tuple[Function, str]:
+    """A function of arrays x and y and numbers n and m with these lines, and its text."""
+    text = "\n".join(["def f(x, y, n, m):", *lines])
+    name = f"drawn_{zlib.crc32(text.encode())}.py"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    names: dict[str, Any] = {"np": np}
+    exec(compile(text, name, "exec"), names)
+    return names["f"], text
+
+
+def same(got: Any, want: Any) -> bool:
     if isinstance(want, (list, tuple)):
-        return type(got) is type(want) and all(map(_same, got, want))
-    if isinstance(want, str):
-        return bool(got == want)
+        return type(got) is type(want) and all(map(same, got, want))
+    if isinstance(want, (str, int)):
+        return type(got) is type(want) and bool(got == want)
     a, b = np.asarray(got), np.asarray(want)
     alike = type(got) is type(want) and (a.dtype, a.shape) == (b.dtype, b.shape)
     return alike and np.allclose(a, b, rtol=1e-7, atol=1e-9, equal_nan=True)
@@ -186,14 +192,18 @@ def _same(got: Any, want: Any) -> bool:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(40))
 def test_random_loops(seed: int) -> None:
-    f, text = _Drawn(seed).function()
+    agree(*Drawn(seed).function(), seed)
+
+
+def agree(f: Function, text: str, seed: int) -> None:
+    """Assert that a function of random arrays does in three calls what NumPy does."""
     compiled, rng = minicc.jit(f, threads=1), np.random.default_rng(seed)
     for call in range(3):
         args: list[Any] = [rng.normal(size=5) * (1 + call), rng.normal(size=5), 9 - 3 * call, 7]
         theirs, mine = copy.deepcopy(args), copy.deepcopy(args)
         want, got = f(*theirs), compiled(*mine)
-        assert _same(got, want), text
-        assert _same(mine, theirs), text
+        assert same(got, want), text
+        assert same(mine, theirs), text
 
 
 def found(x: Any, v: float) -> Any:
@@ -247,7 +257,7 @@ def test_counts_as_indices(f: Function) -> None:
                 outcomes.append(run(x.copy(), v))
             except IndexError as error:
                 outcomes.append(str(error))
-        assert _same(outcomes[1], outcomes[0])
+        assert same(outcomes[1], outcomes[0])
     loops = compiled.explain(x.copy(), x[17]).loops
     assert any("a loop of the graph, until its condition ends it" in text for text in loops)
 
@@ -289,6 +299,6 @@ def test_an_error_is_raised_where_numpy_raises_it(most: int) -> None:
             outcomes.append([run(a, b, 1e-3, most), b])
         except RuntimeError as error:
             outcomes.append([str(error), b])
-    assert _same(outcomes[1], outcomes[0])
+    assert same(outcomes[1], outcomes[0])
     loops = compiled.explain(np.eye(3), np.ones(3), 1e-3, 1000).loops
     assert any("a loop of the graph, until its condition ends it" in text for text in loops)

@@ -25,7 +25,8 @@ from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.extents import Extent, extents_among
 from minicc.frontends.trace.loops.indices import as_extents
 from minicc.frontends.trace.names import real_function, shown, ufunc_of, with_named_out
-from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
+from minicc.frontends.trace.numbers import Number, has_term, require_one_type
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation

@@ -19,7 +19,8 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.host import library, on_host
-from minicc.frontends.trace.numbers import Number, as_number, checked, has_term
+from minicc.frontends.trace.numbers import Number, checked, has_term
+from minicc.frontends.trace.python_types import as_number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 

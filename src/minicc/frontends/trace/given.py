@@ -24,7 +24,8 @@ import numpy as np
 
 from minicc.frontends.trace.objects import MISSING
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.recorder import Again, Recorder, native_element, type_of
+from minicc.frontends.trace.recorder import Recorder, native_element, type_of
+from minicc.frontends.trace.restarts import Again
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.arrays import DENSE
 from minicc.ir.core import Array, Value

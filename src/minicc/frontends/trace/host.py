@@ -14,9 +14,10 @@ from typing import Any
 
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace.layouts import ROWS, spread, without_gaps
-from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import is_stood_in, original_class
 from minicc.frontends.trace.paths import Host
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import PLAIN, Slot, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch

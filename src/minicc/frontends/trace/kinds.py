@@ -14,8 +14,9 @@ import numpy as np
 
 from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.namespace import replacement
-from minicc.frontends.trace.numbers import Number, PythonType, require_one_type
+from minicc.frontends.trace.numbers import Number, require_one_type
 from minicc.frontends.trace.objects import original_class
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer

@@ -20,7 +20,8 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import IMPURE, call, impurity, is_symbolic, refuse_impure
 from minicc.frontends.trace.names import resolve
-from minicc.frontends.trace.numbers import Number, PythonType, has_term
+from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.types import I64

@@ -8,8 +8,7 @@ which ends the segment. A traced number that is only passed on to arrays never d
 A number that the call gave has a *term* instead (`given`): Python computes with it at each call,
 and it is in the graph only where it meets an array.
 
-`float` and `int` in the user's code are the objects below, which pass for the types. Functions of
-`math` on traced numbers run on the host and give traced numbers.
+Functions of `math` on traced numbers run on the host and give traced numbers.
 """
 
 from __future__ import annotations
@@ -271,6 +270,9 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 x, other = x.counted(), other.counted() if type(other) is Number else other
             both = type(other) is Number and x.counts and other.counts and symbol != "mul"
             small = x.counts and step and symbol != "mul"
+            if symbol == "mul" and x.kind is int and x._recorder.loops:
+                factors = _factors(x, other)
+                small, x, other = factors is not None, *(factors or (x, other))
             if ufunc and not recorded and x.kind is int and _stays(symbol, x, other, swapped):
                 out = Dispatch.call(x.box.recorder, ufunc, (x.box, _box(other, x)), {})
                 most = _greatest_of(symbol, x.most, other)
@@ -295,6 +297,23 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     setattr(Number, f"__{name}__", lambda x, other: apply(x, other, False))
     if not compares:
         setattr(Number, f"__r{name}__", lambda x, other: apply(x, other, True))
+
+
+def _factors(x: Number, other: Any) -> tuple[Number, Any] | None:
+    """Ints of which 64 bits hold the product, if data may not say otherwise: NumPy runs the call.
+
+    None where one of them is no int, or too large to be sure of.
+    """
+    if type(other) is Number and other.kind is int and other.term is None:
+        return _bounded(x, STEP), _bounded(other, STEP)
+    most = (1 << 62) // max(1, abs(other)) if type(other) is int else 0
+    return (_bounded(x, most), other) if most >= STEP else None
+
+
+def _bounded(x: Number, most: int) -> Number:
+    if x.most is not None and x.most <= most:
+        return x
+    return Number(checked(x.box, _lies_within(x.box, most)), int, True)
 
 
 def truth(box: Tracer) -> Any:
@@ -377,7 +396,7 @@ def _as_float(x: Any) -> Any:
         return x.by_python(float, x).box
     if x.kind is float:
         return x.box
-    made = _converted(x.box, np.float64)
+    made = converted(x.box, np.float64)
     near = x.kind is bool or (x.most is not None and x.most <= 1 << 53)
     return made if near else checked(made, _lies_within(x.box, 1 << 53))
 
@@ -390,7 +409,7 @@ def _exact(x: Number, other: Any) -> bool:
 
 
 def _box(x: Any, like: Any) -> Any:
-    if type(x) is Number:
+    if issubclass(type(x), Number):  # an index, too
         return x.box
     kind = like.kind if type(like) is Number else float
     return np.asarray(float(x) if kind is float else x, np.float64 if kind is float else np.int64)
@@ -417,70 +436,8 @@ for _symbol, _ufunc in (
     _define(_symbol, _ufunc, recorded=True, compares=True)
 
 
-class PythonType:
-    """What stands for `float` or `int` in traced code; elsewhere it passes for the type itself."""
-
-    def __init__(self, real: type) -> None:
-        self.real = real
-        self.dtype = np.dtype(real)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs:
-            return as_number(args[0], self.real)
-        return self.real(*args, **kwargs)
-
-    def __instancecheck__(self, x: Any) -> bool:
-        return isinstance(x, self.real)
-
-    def __subclasscheck__(self, x: Any) -> bool:
-        return issubclass(self.real if isinstance(x, PythonType) else x, self.real)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
-
-    def __eq__(self, other: object) -> bool:
-        return other is self.real or other is self
-
-    def __hash__(self) -> int:
-        return hash(self.real)
-
-    def __repr__(self) -> str:
-        return repr(self.real)
-
-    def __or__(self, other: Any) -> Any:
-        return self.real | (other.real if isinstance(other, PythonType) else other)
-
-    def __ror__(self, other: Any) -> Any:
-        return other | self.real
-
-
-FLOAT, INT = PythonType(float), PythonType(int)
-
-
-def as_number(x: Any, kind: type) -> Any:
-    """`float(x)` or `int(x)`: a traced number for a traced element, where Python would agree."""
-    if isinstance(x, Number):
-        if kind is x.kind:
-            return x if x.mixed is None else Number(x.box, kind)
-        if x.term is not None:
-            return x.by_python(kind, x)
-        x = x.box if x.kind in (int, float) else x.read(f"{kind.__name__}()")
-    if isinstance(x, Tracer) and x.symbolic and not x.ndim and x.recorder.path is not None:
-        floats = x.dtype.kind == "f"
-        if kind is float and (floats or x.dtype.kind in "iu"):
-            return Number(_converted(x, np.float64), float)
-        if kind is int and (floats or x.dtype.kind in "iu"):
-            made = _converted(x, np.int64)
-            if floats or x.dtype == np.uint64:
-                made = checked(made, abs(_converted(x, np.float64)) < _FITS)
-            return Number(made, int, floats or x.dtype != np.int64)
-    return kind(x)
-
-
-_FITS = 2.0**62  # below which an int64 holds a float's whole part
-
-
-def _converted(x: Tracer, dtype: Any) -> Any:
+def converted(x: Tracer, dtype: Any) -> Any:
+    """A traced array of one element as a scalar of an element type."""
     flat = Dispatch.call(x.recorder, "reshape", (x, ()), {})
     return Dispatch.call(x.recorder, "ndarray.astype", (flat, dtype), {})
 

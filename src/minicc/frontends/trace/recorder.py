@@ -21,6 +21,9 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.loops.extents import Extent, Rounds, sure
+from minicc.frontends.trace.loops.watch import Watch
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.restarts import Again, GivenUp, TooLong, WrittenOut
 from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import graph
 from minicc.ir.affine import Dim
@@ -31,6 +34,7 @@ from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 VIEW_OPS = (graph.Reshape, graph.Transpose, graph.Slice, graph.Broadcast)
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
+_LINGER = 256  # ops from one look at where a trace is to the next
 _LONG = 1_000  # ops of a trace up to which loops of few rounds are written out
 FEW = 3  # rounds up to which a loop is not captured, where that does not make the trace too long
 SEGMENT = 10  # ops that a segment weighs
@@ -62,41 +66,6 @@ def element_of(numpy_dtype: np.dtype[Any]) -> DType:
 def type_of(array: Any) -> TensorType:
     """The type of an array in the state of a path."""
     return TensorType(element_of(array.dtype), array.shape)
-
-
-class WrittenOut(BaseException):
-    """A loop that was recorded as one can't be: the trace begins anew, and writes it out.
-
-    Just its first or last round where it has an `end`. No Exception, so that the function does not
-    catch it.
-    """
-
-    def __init__(self, loop: Any, reason: str, end: str = "") -> None:
-        super().__init__(reason)
-        self.key = (end, loop.key) if end else loop.key
-        self.reason = reason
-
-
-class Again(BaseException):
-    """The trace begins again, knowing more about the numbers that it was given.
-
-    No Exception, so that the function does not catch it.
-    """
-
-
-class TooLong(BaseException):
-    """A trace grows too long with loops of few rounds written out, or captured: it begins anew."""
-
-
-class GivenUp(BaseException):
-    """A trace grows too long: NumPy itself is to run the function. `error` says why.
-
-    No Exception, so that the function does not catch it.
-    """
-
-    def __init__(self, error: UnsupportedError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class Recorder:
@@ -132,6 +101,10 @@ class Recorder:
         self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
+        # what stands for numbers that loops begin with, by its identity, and for which loop
+        self.opened: dict[int, tuple[Any, Any]] = {}
+        self.frames = Watch()  # for frames that come to such a loop, or leave one
+        self.lingers: set[Any] = set()  # loops that were run round by round a while ago
         self.found: dict[Any, Any] = {}  # what is carried by loops within others
         self.lists: dict[int, Any] = {}  # that loops have filled, with what they are as arrays
         self.told: dict[str, str] = {}  # what became of each loop, by its line
@@ -190,7 +163,7 @@ class Recorder:
     def write_out(self, reason: str) -> NoReturn:
         """Give up the innermost loop that is recorded, or that sizes are symbols."""
         if not self.loops:
-            self._end(Unsized(f"{self.location()}: {reason}"))
+            self.end(Unsized(f"{self.location()}: {reason}"))
         raise WrittenOut(self.loops[-1], reason)
 
     def need(self, size: Dim, needs: str) -> NoReturn:
@@ -198,8 +171,8 @@ class Recorder:
         sizes = self.rounds.sizes
         sizes.fix(size)
         if not sizes:
-            self._end(Unsized(f"{self.location()}: {needs} needs a size"))
-        self._end(Again())
+            self.end(Unsized(f"{self.location()}: {needs} needs a size"))
+        self.end(Again())
 
     def give_up(self, why: str) -> NoReturn:
         """End a trace that is too long to be compiled in good time."""
@@ -263,6 +236,8 @@ class Recorder:
         self.work += 1
         if self.hasty and self.short and self.work > _LONG:
             raise TooLong
+        if self.work % _LINGER == 0:
+            Dispatch.linger(self)
         if self.work > _LONGEST:
             self.give_up(f"{self.name} is longer than {_LONGEST} operations")
         self._builder.loc = (self.location(),)
@@ -380,9 +355,10 @@ class Recorder:
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError at the user's line; the trace fails, also where that is caught."""
-        self._end(UnsupportedError(code, message, hint=hint, where=self.location()))
+        self.end(UnsupportedError(code, message, hint=hint, where=self.location()))
 
-    def _end(self, error: BaseException) -> NoReturn:
+    def end(self, error: BaseException) -> NoReturn:
+        """Raise an error that ends the trace, also where the function catches it."""
         self.refused = self.refused or error
         raise error
 

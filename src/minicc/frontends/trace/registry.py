@@ -58,6 +58,7 @@ class Dispatch:
     loop: Callable[..., Any]
     shown: Callable[..., Any]
     test: Callable[..., Any]
+    linger: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

@@ -27,8 +27,9 @@ from minicc.frontends.trace.layouts import (
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
-from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
+from minicc.frontends.trace.numbers import Number, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import PLAIN, VALUES, Slot, mapped, mapped_once, rebuild
 from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.tracer import Tracer

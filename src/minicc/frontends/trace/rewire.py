@@ -56,8 +56,9 @@ from minicc.frontends.trace.namespace import (
     numpy_path,
     replacement,
 )
-from minicc.frontends.trace.numbers import FLOAT, INT, Number
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import MISSING, is_library, stand_in
+from minicc.frontends.trace.python_types import FLOAT, INT
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.sums import Sum

@@ -6,7 +6,8 @@ from typing import Any
 
 from minicc.frontends.trace.loops.comprehensions import Drawn
 from minicc.frontends.trace.loops.filled import is_flat
-from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 

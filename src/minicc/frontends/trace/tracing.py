@@ -16,18 +16,12 @@ from minicc.frontends.trace.given import Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.loops.body import in_all_sizes
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.opened import watch_entries
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
-from minicc.frontends.trace.recorder import (
-    FEW,
-    Again,
-    Recorder,
-    TooLong,
-    WrittenOut,
-    native_element,
-    type_of,
-)
+from minicc.frontends.trace.recorder import FEW, Recorder, native_element, type_of
+from minicc.frontends.trace.restarts import Again, TooLong, WrittenOut
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
 from minicc.frontends.trace.sizes import Sizes, Unsized
@@ -190,13 +184,15 @@ def _traced(
     run = rewirer.entry(f)
     try:
         try:
-            outcome = parameters.call(run, boxed)
+            watch_entries(recorder)
+            with recorder.frames:
+                outcome = parameters.call(run, boxed)
         finally:
             if recorder.refused is not None:
                 raise recorder.refused  # also where the function caught it
         rewirer.check_containers()
         if recorder.loops:
-            recorder.write_out("it is left while its body is recorded")
+            recorder.loops[-1].left()
         values_, names, structure = results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
         if given is not None:

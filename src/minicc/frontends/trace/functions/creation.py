@@ -15,7 +15,8 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.loops.extents import Extent, dim_of
-from minicc.frontends.trace.numbers import Number, as_number
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.python_types import as_number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer

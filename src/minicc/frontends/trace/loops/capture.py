@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from minicc.frontends.trace.loops.carried import (
     Carried,
     CarriedArray,
     CarriedCount,
-    CarriedFloat,
+    CarriedNumber,
     Turned,
     Unlike,
     carried,
@@ -25,14 +25,15 @@ from minicc.frontends.trace.loops.choices import Choices, Chooser, is_much
 from minicc.frontends.trace.loops.extents import DataSize, in_all_rounds
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index
-from minicc.frontends.trace.loops.moving import depends, key_in
+from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import PLAIN, mapped
-from minicc.frontends.trace.recorder import Recorder, WrittenOut
+from minicc.frontends.trace.pytree import PLAIN
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.restarts import WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine
 from minicc.ir.core import Value, region_key
@@ -161,8 +162,7 @@ class Capture:
         changed = self.reach.changed()
         if changed:
             recorder.write_out(f"a round changes `{changed}`")
-        now = self.site.names()
-        self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
+        now = self._names_now()
         roots = self._roots.values()
         touched = {id(b): b for b, _, version in roots if b.version != version}
         self._touched |= touched
@@ -177,7 +177,7 @@ class Capture:
         code = self.site.code
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
-        names = [n for n in kept & self._bound if self._is_new(n, now[n])] + self._no_counts(now)
+        names = [n for n in kept & self._bound if self._is_new(n, now[n])] + self._mistaken(now)
         try:
             if not new and not names:
                 self.states = self._made(now)
@@ -208,16 +208,34 @@ class Capture:
             self._written[id(box)] = _Written(box)
         try:
             for n in sorted(names):
-                before = self._names[n]
-                self._carried[n] = carried(recorder, before, now[n], self.number, self._mixed(n))
+                self._carried[n] = self._as_carried(n, now[n])
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
 
-    def _no_counts(self, now: dict[str, Any]) -> list[str]:
-        """The names taken for counts of rounds of ints that some ways change by other numbers."""
-        counts = [n for n, c in self._carried.items() if isinstance(c, CarriedCount)]
-        return [n for n in counts if type(now[n]) is Number and now[n].kind is int]
+    def _names_now(self) -> dict[str, Any]:
+        """The names at the end of a way, of which those that it has bound are noted."""
+        now = self.site.names()
+        self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
+        return now
+
+    def _as_carried(self, name: str, now: Any) -> Carried:
+        """How a name's value goes from round to round; Unlike where it can't."""
+        before = self._names[name]
+        return carried(self.recorder, before, now, self.number, self._mixed(name))
+
+    def _mistaken(self, now: dict[str, Any]) -> list[str]:
+        """Names taken for what they are not: an int that not all ways change alike for a count.
+
+        Or a float that may be NumPy's for Python's.
+        """
+
+        def mistaken(taken: Carried, value: Any) -> bool:
+            if isinstance(taken, CarriedCount):
+                return type(value) is Number and value.kind is int
+            return isinstance(taken, CarriedNumber) and is_mixed(value)
+
+        return [n for n, c in self._carried.items() if mistaken(c, now[n])]
 
     def _mixed(self, name: str) -> BaseException | None:
         """The error of a float that the loop may leave as Python's or as NumPy's."""
@@ -270,6 +288,14 @@ class Capture:
         self.site.bind({n: v for n, v in bound.items() if v is not now.get(n)})
         return {**now, **way.names, **bound}
 
+    def keep_from(self, inner: Capture, surely: bool) -> None:
+        """Note names that a loop within may leave as they were: where not all its ways bind them.
+
+        `surely` says that all its rounds do, of which there is one at least.
+        """
+        if inner.site.frame is self.site.frame:
+            self._kept |= inner._kept if surely else inner._bound
+
     def _fail(self, why: str) -> None:
         self.why, self.peels = why, True
 
@@ -285,6 +311,10 @@ class Capture:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
         self.site.bind({n: self._names[n] for n in self._bound if n in self._names})
+
+    def left(self) -> NoReturn:
+        """Begin the trace anew: a round has left the loop."""
+        self.recorder.write_out("it is left while its body is recorded")
 
     def abandon(self) -> None:
         """Put all back, and let go of what recordings made, of which there is nothing."""
@@ -387,8 +417,7 @@ class Capture:
         arrays = [n for n, c in self._carried.items() if isinstance(c, CarriedArray)]
         for around in self.recorder.loops[-1:]:
             self.recorder.found[self.key, self.first, self.stride] = boxes, arrays
-            if around.site.frame is self.site.frame:
-                around._kept |= self._bound if self.choices.ways else self._kept
+            around.keep_from(self, surely=not self.choices.ways)
         self._settle(made, results)
         self.appends.give(stacked, self.number, inner)
         return True
@@ -459,39 +488,12 @@ class Capture:
             if content in results:
                 box.hold(results[content], box.version)
         self._forget()
-        last = {n: self._at_last(self._now[n]) for n in self._bound}
+        after = Last(self.number, self.count - 1, self._data, self._gone)
+        last = {n: after.of(self._now[n]) for n in self._bound}
         if type(self.count) is Index and self.count.bounds()[0] == 0:
             # without a round they are what a round of a loop around left, or not bound
             last |= {n: self._gone() for n in self._bound if n not in self._carried}
         for n, c in self._carried.items():
-            if isinstance(c, CarriedFloat) and c.after in results:
+            if c.after in results:
                 last[n] = c.boxed(self.recorder, results[c.after])
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
-
-    def _at_last(self, x: Any) -> Any:
-        """What a value of the last recording is after the loop."""
-        number, last = self.number, self.count - 1
-        if type(x) is Index:
-            return self._gone() if depends(x, self._data) else x.at(number, last)
-        if isinstance(x, Tracer):
-            return self._seen_last(x)
-        if type(x) in (tuple, list, dict):
-            leaves: list[Any] = []
-            mapped(lambda leaf, at: leaves.append(leaf), x)
-            found = [self._at_last(leaf) for leaf in leaves]
-            if any(a is not b for a, b in zip(found, leaves, strict=True)):
-                left = iter(found)
-                return mapped(lambda leaf, at: next(left), x)
-        return x
-
-    def _seen_last(self, box: Tracer) -> Any:
-        """A view at the number of the round as one at the last number."""
-        view = box.looks_at()
-        if view is None:
-            return box
-        base, lens = self._seen_last(view[0]), view[1]
-        if lens.moves and lens.key[0] == "round":
-            if depends(lens.key[-1], self._data):
-                return self._gone()
-            return base[key_in(self.number, self.count - 1, lens.key[-1])]
-        return box if base is view[0] else base.look(lens)

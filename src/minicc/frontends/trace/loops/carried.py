@@ -33,10 +33,14 @@ class Turned(Unlike):
 
 
 class Carried(Protocol):
-    """A name's value that goes from round to round; `before` is None where no value has to."""
+    """A name's value that goes from round to round; `before` is None where no value has to.
+
+    `after` is what a round hands on, where that is not the very value that the name has then.
+    """
 
     before: Value | None
     arg: Value
+    after: Value | None
 
     def begin(self, recorder: Recorder, number: str) -> Any:
         """What the name is bound to at the beginning of a round."""
@@ -56,6 +60,8 @@ class CarriedArray:
 
     `box` is the array that it is bound to at the beginning of a round, if anything still holds it.
     """
+
+    after: Value | None = None
 
     def __init__(self, recorder: Recorder, before: Any) -> None:
         content = content_of(recorder, before)
@@ -124,6 +130,8 @@ ELEMENTS = {float: F64, int: I64, bool: BOOL}
 class CarriedNumber:
     """A name of a Python float, of an int that an array's element gave, or of a bool."""
 
+    after: Value | None = None
+
     def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
         element = ELEMENTS[kind]
         if kind is int and type(before) is int and not -(1 << 62) < before < 1 << 62:
@@ -139,7 +147,7 @@ class CarriedNumber:
 
     def begin(self, recorder: Recorder, number: str) -> Any:
         """A traced number."""
-        self.arg = Value(self.arg.type, self.arg.hint)
+        self.arg, self.after = Value(self.arg.type, self.arg.hint), None
         return self.boxed(recorder, self.arg)
 
     def boxed(self, recorder: Recorder, value: Value) -> Number:
@@ -149,9 +157,10 @@ class CarriedNumber:
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """A number of the same kind."""
         if type(now) is Number and now.kind is self.kind:
-            if self.counts and not now.counts:
-                raise Unlike("is an int that 64 bits may not hold")
-            return now.box.value()
+            if not self.counts or now.counts:
+                return now.box.value()
+            self.after = now.counted().box.value()
+            return self.after
         if type(now) is self.kind:
             return recorder.scalar(now, self.element)
         raise Unlike(f"was a {self.kind.__name__}, and is a {type(now).__name__} after a round")
@@ -200,6 +209,7 @@ class CarriedCount:
     """A name of a Python int that is another by the same number in each round."""
 
     before: Value | None = None
+    after: Value | None = None
 
     def __init__(self, first: Any, now: Any, number: str) -> None:
         """`now` is what the first recording left, when it began with `first`."""
@@ -255,7 +265,7 @@ def carried(
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)):
         return CarriedArray(recorder, before)
-    error = before.mixed if is_mixed(before) else mixed if is_mixed(now) or is_scalar(now) else None
+    error = next((x.mixed for x in (before, now) if is_mixed(x)), mixed if is_scalar(now) else None)
     if error is not None and is_float(before) and not is_scalar(before):
         return CarriedFloat(recorder, before, error)
     if kind is Number and before.kind is int and type(now) is Number and now.counts:

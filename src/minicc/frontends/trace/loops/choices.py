@@ -32,7 +32,8 @@ from minicc.frontends.trace.loops.tails import join_tails
 from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, mapped
-from minicc.frontends.trace.recorder import Recorder, WrittenOut
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.restarts import WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value

@@ -139,7 +139,7 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     if code.co_flags & _OPTIMISED != _OPTIMISED:
         return None
     steps, place = _placed(code)
-    flow = _flow(code)
+    flow = flow_of(code)
     n = jump_at(code, at)
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
     if head is None:
@@ -153,7 +153,7 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
 @functools.lru_cache(512)
 def raises_at(code: types.CodeType, at: int) -> bool | None:
     """For which truth value, asked for at that place, an error is raised; None for neither."""
-    flow, n = _flow(code), jump_at(code, at)
+    flow, n = flow_of(code), jump_at(code, at)
     sides = flow.sides(n)
     raising = [s for s in sides if flow.raises(s)]
     return flow.asks_for(n, raising[0]) if len(raising) == 1 < len(sides) else None
@@ -166,7 +166,7 @@ def jump_at(code: types.CodeType, at: int) -> int:
     return n + (steps[n].opname == "TO_BOOL")
 
 
-class _Flow:
+class Flow:
     """Where the instructions of a function lead."""
 
     def __init__(self, steps: list[dis.Instruction], place: dict[int, int]) -> None:
@@ -209,9 +209,9 @@ class _Flow:
     def test_of_for(self, code: types.CodeType, n: int) -> Test | None:
         """The test that leaves the innermost loop around it, a `for`."""
         sides = self.sides(n)
-        around = [h for h, end in self.ends.items() if h <= n <= end]
-        head = max(around, default=0)
-        inside = self._within(head) if around else set()
+        around = self.heads_around(n)
+        head = around[0] if around else 0
+        inside = self.within(head) if around else set()
         left = [s for s in sides if s not in inside]
         if self.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
             return None
@@ -228,13 +228,11 @@ class _Flow:
 
         Python has copies of the tests of a `while` before it, and asks these first.
         """
-        head = self._while_around(n)
-        if head is None:
-            n = next((m for m in self._copies(n) if self._while_around(m) is not None), n)
-            head = self._while_around(n)
-        if head is None:
-            return None
-        inside = self._within(head)
+        return next((t for m in (n, *self.copies(n)) if (t := self._while_left_at(code, m))), None)
+
+    def _while_left_at(self, code: types.CodeType, n: int) -> Test | None:
+        head = self.while_around(n)
+        inside = set() if head is None else self.within(head)
         stays, left = (
             [s for s in self.sides(n) if (s in inside) is side] for side in (True, False)
         )
@@ -244,12 +242,16 @@ class _Flow:
         loop = body.facts()
         return Test(loop, self.asks_for(n, stays[0]), others=self.places(body.others))
 
-    def _while_around(self, n: int) -> int | None:
+    def while_around(self, n: int) -> int | None:
         """The head of the innermost loop around an instruction, if that is a `while`."""
-        head = max((h for h, end in self.ends.items() if h <= n <= end), default=None)
+        head = next(iter(self.heads_around(n)), None)
         return None if head is None or self.steps[head].opname == "FOR_ITER" else head
 
-    def _copies(self, n: int) -> Iterator[int]:
+    def heads_around(self, n: int) -> list[int]:
+        """The heads of the loops around an instruction, the innermost first."""
+        return sorted((h for h, end in self.ends.items() if h <= n <= end), reverse=True)
+
+    def copies(self, n: int) -> Iterator[int]:
         """The jumps that are of the same condition of the program's text."""
         where = self.steps[n].positions
         for m, step in enumerate(self.steps):
@@ -262,7 +264,7 @@ class _Flow:
         for n, stays in jumps.items():
             found[n] = self.asks_for(n, stays)
             leaves = {*self.sides(n)} - {stays}
-            for m in self._copies(n):
+            for m in self.copies(n):
                 more = [s for s in self.sides(m) if s not in leaves]
                 if len(more) == 1:
                     found[m] = self.asks_for(m, more[0])
@@ -272,7 +274,7 @@ class _Flow:
         """What a condition is where the jump that asks for it leads to one of its sides."""
         return (self.sides(n)[0] == side) == self.steps[n].opname.endswith("TRUE")
 
-    def _within(self, head: int) -> set[int]:
+    def within(self, head: int) -> set[int]:
         """The instructions that lead back to a loop's head."""
         before: dict[int, list[int]] = {}
         for n, after in self.follows().items():
@@ -328,9 +330,9 @@ class _Flow:
 
 
 @functools.lru_cache(_CODES)
-def _flow(code: types.CodeType) -> _Flow:
+def flow_of(code: types.CodeType) -> Flow:
     """Where the instructions of a function lead, which is found once."""
-    return _Flow(*_placed(code))
+    return Flow(*_placed(code))
 
 
 @functools.lru_cache(_CODES)
@@ -433,7 +435,7 @@ class _Body:
 
     def _other_test(self, n: int, depth: int) -> int | None:
         """Where a jump that leaves the loop as its test does leads if it stays."""
-        flow, iterates = _flow(self.code), self.iterates is not None
+        flow, iterates = flow_of(self.code), self.iterates is not None
         sides = flow.sides(n) if self.exits and depth == 1 else ()
         stays = [s for s in sides if not flow.leads_to(s, self.exits, iterates)]
         return stays[0] if len(sides) == 2 and len(stays) == 1 else None
@@ -481,5 +483,5 @@ class _Body:
 @functools.lru_cache(_CODES)
 def _live_in(code: types.CodeType) -> dict[int, frozenset[str]]:
     """The local names that may be read from each instruction of a function on."""
-    flow = _flow(code)
+    flow = flow_of(code)
     return live(flow.steps, flow.follows())

@@ -23,7 +23,7 @@ from typing import Any
 
 from minicc.frontends.trace.loops.appended import SEVERAL
 from minicc.frontends.trace.loops.fors import Remembered, Source, drive, source_of
-from minicc.frontends.trace.numbers import PythonType
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.row_iterator import RowIterator
 

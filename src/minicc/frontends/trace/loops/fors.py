@@ -34,7 +34,7 @@ from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.whiles import Turn, told
-from minicc.frontends.trace.numbers import PythonType
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer

@@ -17,7 +17,8 @@ import numpy as np
 from minicc.frontends.trace.lens import Content, Lens
 from minicc.frontends.trace.loops.extents import cut_of
 from minicc.frontends.trace.loops.indices import Index, extent_of
-from minicc.frontends.trace.recorder import Recorder, WrittenOut
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.restarts import WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Array, Value
@@ -58,6 +59,7 @@ def split(recorder: Recorder, key: Any, shape: tuple[int, ...]) -> Split:
     parts = list(key) if isinstance(key, tuple) else [key]
     if any(not _is_basic(p) for p in parts):
         recorder.write_out("an index array stands beside the number of the round")
+    parts = [int(p) if isinstance(p, np.integer) else p for p in parts]
     named = sum(p is not None and p is not Ellipsis for p in parts)
     rest = [slice(None)] * (len(shape) - named)
     at = next((n for n, p in enumerate(parts) if p is Ellipsis), len(parts))
@@ -88,7 +90,7 @@ def _along(part: Any, extent: int) -> Along:
     if isinstance(part, slice):
         start, stop, step = cut_of(part, extent)
         return Along(start, max(0, (stop - start + step - 1) // step) if step > 0 else 0, step)
-    return Along(int(part) if part >= 0 else extent + int(part), None, 1)
+    return Along(part if part >= 0 else extent + part, None, 1)
 
 
 def _is_basic(part: Any) -> bool:

@@ -24,8 +24,9 @@ from minicc.frontends.trace.loops.code import codes_within, names_in
 from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
-from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import original_class
+from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tracer import Tracer

@@ -11,6 +11,15 @@ from typing import Any, NamedTuple
 from minicc.frontends.trace.loops.code import LoopCode
 
 
+def names_of(frame: FrameType) -> dict[str, Any]:
+    """The names that are bound in a frame; nothing else holds on to their values."""
+    seen = frame.f_locals
+    names = dict(seen)
+    if sys.version_info < (3, 13):
+        seen.clear()
+    return names
+
+
 class Site(NamedTuple):
     """A loop in a frame."""
 
@@ -26,12 +35,8 @@ class Site(NamedTuple):
         return f"{os.path.basename(self.frame.f_code.co_filename)}:{self.code.line}"
 
     def names(self) -> dict[str, Any]:
-        """The names that are bound in the frame; nothing else holds on to their values."""
-        seen = self.frame.f_locals
-        names = dict(seen)
-        if sys.version_info < (3, 13):
-            seen.clear()
-        return names
+        """The names that are bound in the frame."""
+        return names_of(self.frame)
 
     def bind(self, names: dict[str, Any]) -> None:
         """Bind local names of the frame."""

@@ -12,19 +12,20 @@ must be bound before; those that nobody reads any more are let go.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
-from minicc.frontends.trace.loops.carried import CarriedCount, CarriedFloat, Unlike
+from minicc.frontends.trace.loops.carried import Carried, CarriedCount, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Left
-from minicc.frontends.trace.loops.code import Test, jump_at, raises_at, test_at
+from minicc.frontends.trace.loops.code import Test, flow_of, jump_at, raises_at, test_at
 from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.opened import close, grown, open_around, open_left, shut
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.numbers import Number, checked
@@ -83,17 +84,30 @@ class WhileCapture(Capture):
     stacks = False
 
     def __init__(
-        self, recorder: Recorder, site: Site, test: Test, reach: Reach, turn: Turn | None
+        self,
+        recorder: Recorder,
+        site: Site,
+        test: Test,
+        reach: Reach,
+        turn: Turn | None,
+        stands: Mapping[str, Number],
     ) -> None:
+        """`stands` has a traced number for each that the test reads and Python knows."""
         first, count = (0, ENDLESS) if turn is None else (turn.at, turn.left)
         super().__init__(recorder, site, first, count, 1, reach)
         self.test = test
         self.turn = turn
+        self._stands = stands
         # what shares memory is the same after the loop where a round was before it
         whole = test.alike if turn is not None else site.frame.f_lasti > site.code.head
         self._sure = set(self._names) if whole else _alone(self._names)
         # what rounds that leave the loop bind names to: arrays, and what they hold there
         self._seen: list[tuple[dict[str, Any], list[tuple[str, Tracer, int, Tracer]]]] = []
+        # the instructions of the loop, if another one around it may come to its test again
+        self._inside = _inside(site)
+        self._is_over = False
+        if self._inside:
+            recorder.frames.follow(site.frame, self._look)
         self.first_condition: Tracer
         self.condition: Tracer  # that was asked last
         self._more: Value  # whether another round follows, as a round tells
@@ -103,9 +117,40 @@ class WhileCapture(Capture):
         number = super().begin()
         if self.turn is not None:
             self.turn.here = number
+        stands = {n: v for n, v in self._stands.items() if n not in self._carried}
+        self._start |= stands
+        self.site.bind(stands)
         return number
 
+    def _as_carried(self, name: str, now: Any) -> Carried:
+        if name in self._stands:
+            now = grown([*self.recorder.ops, *self._ops], self._stands[name], now)
+        return super()._as_carried(name, now)
+
+    def _look(self, frame: FrameType) -> None:
+        """Notice that a round leaves the loop by a test that Python knows."""
+        if frame is self.site.frame and frame.f_lasti not in self._inside:
+            self._is_over = True
+
+    def require_inside(self, frame: FrameType) -> None:
+        """Begin the trace anew where a round has left the loop before a frame asks."""
+        around: FrameType | None = frame
+        while around is not None and around is not self.site.frame:
+            around = around.f_back
+        if self._is_over or around is None:
+            self.left()
+
+    def left(self) -> NoReturn:
+        open_left(self.recorder, self.site)
+        super().left()
+
+    def _end(self) -> None:
+        """Listen for no more lines: all rounds are recorded."""
+        if self._inside:
+            self.recorder.frames.stop(self.site.frame.f_code, self._look)
+
     def abandon(self) -> None:
+        self._end()
         super().abandon()
         if self.turn is not None:
             self.turn.here = None
@@ -135,7 +180,7 @@ class WhileCapture(Capture):
     def _left_here(self) -> Left:
         """What a round binds names to that ends here, and what it has written to arrays."""
         alive = self.site.code.left
-        names = {n: v if n in alive else ANY for n, v in self.site.names().items()}
+        names = {n: v if n in alive else ANY for n, v in self._names_now().items()}
         names[""] = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
         seen = [(n, *_held_now(v)) for n, v in names.items() if isinstance(v, Tracer)]
         self._seen.append((names, seen))
@@ -175,6 +220,7 @@ class WhileCapture(Capture):
 
         What comes back is whether it would go on, had it not had all its items.
         """
+        self._end()
         recorder = self.recorder
         dead = self._bound - self.site.code.left - self._carried.keys()
         self.site.bind(dict.fromkeys(dead))
@@ -206,6 +252,8 @@ class WhileCapture(Capture):
                 self._empty([box])
         self._forget()
         self._bind_results(made_of, results, rounds)
+        for around in recorder.loops[-1:]:
+            around.keep_from(self, surely=False)
         if self.turn is not None:
             self.turn.here, self.turn.at = None, self.turn.length
             recorder.told.pop(self.turn.where, None)
@@ -249,12 +297,20 @@ class WhileCapture(Capture):
                 continue
             state, value = next(states)
             known = state.after in results and isinstance(self._now[n], (Tracer, Number))
-            if not known or isinstance(c, CarriedFloat):
+            if not known or c.after is not None:
                 bound[n] = c.boxed(recorder, value)
             box = bound.get(n, self._now[n])
             if isinstance(box, Tracer) and box.ndim:
                 box.unsure |= n not in self._sure
         self.site.bind(bound)
+
+
+def _inside(site: Site) -> frozenset[int]:
+    """The offsets of a loop's instructions, if it stands in another one; else none."""
+    flow = flow_of(site.frame.f_code)
+    heads = flow.heads_around(flow.place[site.code.head])
+    within = flow.within(heads[0]) if len(heads) > 1 else ()
+    return frozenset(flow.steps[n].offset for n in within)
 
 
 def _as_bool(recorder: Recorder, condition: Tracer) -> Value:
@@ -269,20 +325,25 @@ def told(recorder: Recorder, condition: Tracer) -> bool | None:
     """What a condition is where a loop is captured: of a test, or within the body; else None."""
     if condition.size != 1 or condition.dtype.kind not in "biuf":
         return None
-    side = _tested(recorder, condition)
+    frame = _asking(recorder)
+    for around in recorder.loops:
+        if isinstance(around, WhileCapture) and frame is not None:
+            around.require_inside(frame)
+    side = None if frame is None else _tested(recorder, condition, frame)
+    if side is None and frame is not None:
+        open_around(recorder, frame)
     if side is None and recorder.loops:
         return bool(recorder.loops[-1].choose(_as_bool(recorder, condition)))
     return side
 
 
-def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
+def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | None:
     """What a condition is where it is a test of a loop that is captured; else None."""
-    frame = _asking(recorder)
-    if frame is None:
-        return None
-    capture = recorder.loops[-1] if recorder.loops else None
+    inner = recorder.loops[-1] if recorder.loops else None
+    own = isinstance(inner, WhileCapture) and inner.site.frame is frame
+    capture: WhileCapture | None = inner if own else None
     test = test_at(frame.f_code, frame.f_lasti)
-    if isinstance(capture, WhileCapture) and capture.site.frame is frame:
+    if capture is not None:
         side = capture.passed(condition, test)
         if side is not None:
             return side
@@ -293,7 +354,7 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     if test.turn is not None and (turn is None or not turn.left):
         return None
     first = condition
-    if isinstance(capture, WhileCapture) and capture.key == site.key:
+    if capture is not None and capture.key == site.key:
         first = capture.first_condition
     else:
         capture = _begun(recorder, site, test, turn)
@@ -310,9 +371,10 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     if not capture.why:
         goes_on = capture.finish_at(first)
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
-        del capture, first
+        del capture, inner, first
         over = test.alike or not goes_on.read("bool", _NEEDS)
         return test.stays != over
+    shut(recorder, site)
     capture.abandon()
     recorder.tell(str(site), f"run round by round: {capture.why}")
     recorder.tries[site.key] = recorder.tries.get(site.key, 0) + 1
@@ -333,8 +395,10 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
     if turn is not None and turn.left < 2:
         return None
     if why or unbound or recorder.tries.get(site.key, 0) >= _TRIES:
+        shut(recorder, site)
         return None
-    return WhileCapture(recorder, site, test, reach, turn)
+    stands = close(recorder, site)
+    return WhileCapture(recorder, site, test, reach, turn, stands)
 
 
 _TRIES = 3  # of a loop whose types may settle after a round

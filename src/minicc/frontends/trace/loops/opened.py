@@ -1,0 +1,214 @@
+"""`while` loops whose first test Python knows: `lo, hi = 0, len(a); while lo < hi: ...`.
+
+What rounds change is known before the first of them and not afterwards, so Python would go through
+the first rounds, and each condition there is one that data decide. Where that is met, or where the
+rounds of such a loop become long, the trace begins again with the loop *opened*: when a frame comes
+to it, the numbers that its test reads and its rounds change are bound to ones that are traced. So
+the test is asked, and the loop is captured as any other (`whiles`), with the numbers as they were.
+
+Frames are watched (`watch`) where a loop is opened, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from minicc.frontends.trace.loops.carried import ELEMENTS
+from minicc.frontends.trace.loops.code import flow_of, jump_at, test_at
+from minicc.frontends.trace.loops.liveness import local
+from minicc.frontends.trace.loops.site import Site, names_of
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.restarts import Again
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Op
+
+
+class Entry(NamedTuple):
+    """Where a frame comes to a `while`: the line of its test, and where its rounds begin.
+
+    `names` are those that the test reads and rounds bind, `head` is what a `Site` knows it by.
+    """
+
+    line: int
+    rounds: int
+    names: frozenset[str]
+    head: int
+
+
+@functools.lru_cache(512)
+def entries_around(code: CodeType, at: int) -> tuple[Entry | None, ...]:
+    """The entries of the loops around a place, the innermost first.
+
+    None for one that is no `while` with a test, or can't be captured.
+    """
+    flow, n = flow_of(code), jump_at(code, at)
+    return tuple([_entry(code, head) for head in flow.heads_around(n)])
+
+
+def _entry(code: CodeType, head: int) -> Entry | None:
+    flow = flow_of(code)
+    if flow.steps[head].opname == "FOR_ITER":
+        return None
+    # Python has a copy of the test before the loop
+    firsts = sorted({m for j in flow.within(head) for m in flow.copies(j) if m < head})
+    test = test_at(code, flow.steps[firsts[0]].offset) if firsts else None
+    line = _line(flow, firsts[0]) if firsts else None
+    if test is None or line is None or test.loop.refused:
+        return None
+    begin = firsts[0]
+    while begin and _line(flow, begin - 1) == line:
+        begin -= 1
+    reads = frozenset(r for step in flow.steps[begin : firsts[-1]] for r in local(step)[0])
+    return Entry(line, flow.steps[head].offset, reads & test.loop.bound, test.loop.head)
+
+
+def _line(flow: Any, n: int) -> int | None:
+    positions = flow.steps[n].positions
+    return positions.lineno if positions else None
+
+
+def open_around(recorder: Recorder, frame: FrameType) -> None:
+    """Begin again with the innermost loop opened that a frame is in, if that is a `while`."""
+    entries = entries_around(frame.f_code, frame.f_lasti)
+    if entries and entries[0] is not None:
+        _open(recorder, frame, entries[0])
+
+
+def _open(recorder: Recorder, frame: FrameType, entry: Entry) -> None:
+    """Begin again with a loop opened, if it is run round by round."""
+    if not any(map(_may_begin, map(names_of(frame).get, entry.names))):
+        return
+    key = frame.f_code, entry.head
+    if key in recorder.plain:
+        return
+    if any(c.site.frame is frame and c.key == key for c in recorder.loops):
+        return
+    _begin_with(recorder, key)
+
+
+def _may_begin(x: Any) -> bool:
+    """Whether a value may follow in rounds from a number that Python knows."""
+    return type(x) in (*ELEMENTS, Number) or (isinstance(x, Tracer) and not x.ndim)
+
+
+def open_left(recorder: Recorder, site: Site) -> None:
+    """Begin again with a loop opened that a round has left by a test that Python knows."""
+    code = site.frame.f_code
+    for entry in entries_around(code, site.code.head)[:1]:
+        if entry is not None and entry.names:
+            _begin_with(recorder, (code, entry.head))
+
+
+def _begin_with(recorder: Recorder, key: tuple[CodeType, int]) -> None:
+    """Begin again with a loop opened, unless it was before.
+
+    What kept loops within from being captured may be a number that is traced from now on.
+    """
+    if {("open", key), ("shut", key)} & recorder.plain.keys():
+        return
+    flow = flow_of(key[0])
+    within = flow.within(flow.heads_around(flow.place[key[1]])[0])
+    places = {(key[0], flow.steps[n].offset) for n in within}
+    for known in [k for k in recorder.plain if places & {k, k[1]}]:
+        del recorder.plain[known]
+    recorder.plain["open", key] = ""
+    recorder.end(Again())
+
+
+def linger(recorder: Recorder) -> None:
+    """Open a loop in which the trace has been for long."""
+    now: set[Any] = set()
+    frame: FrameType | None = recorder.frame()
+    while frame is not None:
+        own = id(frame.f_globals) in recorder.user_globals
+        for entry in entries_around(frame.f_code, frame.f_lasti) if own else ():
+            place = id(frame), entry
+            now.add(place)
+            if entry is not None and place in recorder.lingers:
+                _open(recorder, frame, entry)
+        frame = frame.f_back
+    recorder.lingers = now
+
+
+def shut(recorder: Recorder, site: Site) -> None:
+    """Begin again with a loop not opened, if it was."""
+    if recorder.plain.pop(("open", site.key), None) is not None:
+        recorder.plain["shut", site.key] = ""
+        recorder.end(Again())
+
+
+def close(recorder: Recorder, site: Site) -> dict[str, Number]:
+    """Bind the names of an opened loop to what they were; what they were bound to."""
+    opened = {k for k, (_, key) in recorder.opened.items() if key == site.key}
+    stands = {n: v for n, v in site.names().items() if id(v) in opened}
+    site.bind({n: v.known for n, v in stands.items()})
+    return stands
+
+
+def grown(ops: Iterable[Op], stand: Number, now: Any) -> Any:
+    """What a round of some ops leaves of a number: an int where it has grown by a known one."""
+    if stand.kind is not int or type(now) is not Number or now.term is not None:
+        return now
+    value, start = now.box.value(), stand.box.value()
+    step = 0
+    makers = {v: op for op in ops for v in op.results}
+    while value is not start:
+        op = makers.get(value)
+        if not isinstance(op, graph.Add | graph.Sub):
+            return now
+        value, other = op.operands
+        if isinstance(op, graph.Add) and other is start:
+            value, other = other, value
+        known = makers.get(other)
+        if not isinstance(known, graph.Constant):
+            return now
+        step += int(known.value.array) * (1 if isinstance(op, graph.Add) else -1)
+    return stand.known + step
+
+
+def watch_entries(recorder: Recorder) -> None:
+    """Listen for frames that come to the loops that are opened."""
+    entries: dict[CodeType, dict[int, Entry]] = {}
+    for key in recorder.plain:
+        if key[0] == "open":
+            code, head = key[1]
+            found = (e for e in entries_around(code, head) if e is not None and e.head == head)
+            entries.setdefault(code, {}).update((e.line, e) for e in found)
+    for code, by_line in entries.items():
+        recorder.frames.listen(code, functools.partial(_arrive, recorder, by_line))
+
+
+def _arrive(recorder: Recorder, entries: dict[int, Entry], frame: FrameType) -> None:
+    """Have numbers that a loop's test reads traced where a frame comes to the loop.
+
+    So have those that a round, which is recorded, leaves to the next.
+    """
+    entry = entries.get(frame.f_lineno)
+    if entry is None:
+        return
+    key, begins = (frame.f_code, entry.head), frame.f_lasti < entry.rounds
+    if not begins and not any(c.site.frame is frame and c.key == key for c in recorder.loops[-1:]):
+        return
+    names = frame.f_locals
+    for name in entry.names & names.keys():
+        if type(names[name]) in ELEMENTS:
+            stand = names[name] = _stand_in(recorder, names[name])
+            if begins:
+                recorder.opened[id(stand)] = stand, key
+
+
+def _stand_in(recorder: Recorder, value: Any) -> Number:
+    """A traced number whose value Python knows."""
+    kind = type(value)
+    made = Number(Tracer(recorder, recorder.scalar(value, ELEMENTS[kind])), kind, kind is int)
+    made.known = value
+    return made
+
+
+Dispatch.linger = linger
