@@ -63,6 +63,46 @@ def compare(f: Function, shapes: tuple[tuple[int, ...], ...]) -> Any:
     return g
 
 
+@captured((60, 40))
+def reflected(a: Any) -> Any:
+    """Householder's reflections: a branch whose sides have the round's extents."""
+    q, r = np.eye(len(a)), a.copy()
+    for k in range(40):
+        v = r[k:, k].copy()
+        v[0] += np.copysign(np.linalg.norm(v), v[0])
+        length = np.linalg.norm(v)
+        if length < 1e-14:
+            continue
+        v /= length
+        r[k:, k:] -= 2 * np.outer(v, v @ r[k:, k:])
+        q[:, k:] -= 2 * np.outer(q[:, k:] @ v, v)
+    return q, r
+
+
+def forces_of_pairs(x: Any) -> Any:
+    force, energy = np.zeros_like(x), 0.0
+    for k in range(len(x) - 1):
+        apart = x[k + 1 :] - x[k]
+        squares = (apart**2).sum(1)
+        near = squares < 2
+        pull = np.where(near, 1 / np.where(near, squares, 1.0), 0.0)[:, None] * apart
+        force[k] -= pull.sum(0)
+        force[k + 1 :] += pull
+        energy += np.where(near, squares, 0).sum()
+    return force, energy
+
+
+@captured((30, 3), (30, 3))
+def moved_by_pairs(x: Any, v: Any) -> Any:
+    """A loop within of which a recording is of no use: what it made has the round's extents."""
+    force, energy = forces_of_pairs(x)
+    for _ in range(20):
+        v = v + 0.01 * force
+        x = (x + 0.01 * v) % 3
+        force, energy = forces_of_pairs(x)
+    return x, energy
+
+
 @captured((4, 40))
 def numpy_ints_beside_the_round(a: Any) -> Any:
     b, row = a.copy(), np.int64(1)

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +110,21 @@ def halved_for_long(x: Any) -> Any:
 
 def test_a_while_loop_without_end() -> None:
     left(halved_for_long, "longer than 5000 operations", np.ones(2))
+
+
+def test_numbers_that_python_computes_of_what_calls_give() -> None:
+    def f(h: float, k: float) -> Any:
+        table = np.zeros(10)
+        for n in range(1, 10):
+            h /= 2
+            table[n] = h * sum(math.exp(-k * (2 * j - 1) * h) for j in range(1, 2 ** (n - 1) + 1))
+        return table
+
+    g = minicc.jit(f, threads=1)
+    assert g(1.0, 2.0).tolist() == f(1.0, 2.0).tolist()
+    with pytest.warns(minicc.PerformanceWarning, match="Python computes more than 1000 numbers"):
+        assert g(1.5, 2.5).tolist() == f(1.5, 2.5).tolist()
+    assert g(1.25, 2.0).tolist() == f(1.25, 2.0).tolist()
 
 
 def test_rows_of_a_long_array() -> None:

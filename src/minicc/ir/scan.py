@@ -144,6 +144,8 @@ def require_closed(owner: Op) -> None:
 
 def surely_differ(left: Dim, right: Dim) -> bool:
     """Whether two extents are different whatever the symbols are."""
+    if left == right:
+        return False
     gap = affine.add(left, affine.multiply(right, -1))
     return isinstance(gap, int) and gap != 0
 

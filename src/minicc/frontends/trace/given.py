@@ -230,6 +230,11 @@ class Given:
             raise value
         return value, Term(self, known.place, value) if is_number else None
 
+    @property
+    def steps(self) -> int:
+        """How much Python computes at each call."""
+        return len(self._steps)
+
     def _constant(self, value: Any) -> int:
         key = value_key(value)
         if key not in self._constants:

@@ -26,6 +26,8 @@ from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.types import I64, DType
 
+_STEPS = 1_000  # of Python's at each call, beyond which it is not much slower alone
+
 
 class Number:
     """A Python float, int or bool whose value is in `box`, a traced scalar of 64 bits or a bool.
@@ -83,7 +85,10 @@ class Number:
     def by_python(self, function: Callable[..., Any], *operands: Any) -> Any:
         """What a function of Python gives for the operands, which have terms or are known."""
         terms = [x.term if type(x) is Number else x for x in operands]
-        value, term = self._recorder.numbers.apply(function, *terms)
+        recorder = self._recorder
+        value, term = recorder.numbers.apply(function, *terms)
+        if recorder.numbers.steps > max(_STEPS, recorder.work):
+            recorder.give_up(f"Python computes more than {_STEPS} numbers of what calls give")
         return value if term is None else Number.of(self._recorder, term)
 
     @property

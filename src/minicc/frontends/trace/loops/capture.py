@@ -21,8 +21,8 @@ from minicc.frontends.trace.loops.carried import (
     carried,
     same_type,
 )
-from minicc.frontends.trace.loops.choices import Choices, Chooser, is_much
-from minicc.frontends.trace.loops.extents import DataSize, in_all_rounds
+from minicc.frontends.trace.loops.choices import Choices, Chooser, is_worth_a_branch
+from minicc.frontends.trace.loops.extents import DataSize, Extent, in_all_rounds
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.last import Last
@@ -326,7 +326,8 @@ class Capture:
         """Have boxes that nobody can reach any more hold no values of a body."""
         for box in boxes:
             if box.held() is not None:
-                box.hold(np.broadcast_to(np.zeros((), box.dtype), box.shape), box.version)
+                shape = [0 if isinstance(n, Extent) else n for n in box.shape]  # of no round now
+                box.hold(np.broadcast_to(np.zeros((), box.dtype), shape), box.version)
 
     def _forget(self) -> None:
         for box in self.recorder.live():
@@ -399,16 +400,8 @@ class Capture:
         self._empty(self.made_before())
         self._restore()
         rows = self.appends.rows
-        made_of = emit_loop(
-            self.recorder,
-            self.number,
-            self.count,
-            self._ops,
-            states,
-            rows,
-            self._data,
-            self.is_much,
-        )
+        rest = rows, self._data, self.is_much
+        made_of = emit_loop(self.recorder, self.number, self.count, self._ops, states, *rest)
         if made_of is None:
             return False
         results, stacked = made_of
@@ -427,8 +420,9 @@ class Capture:
         afters = [s.after for s in states]
         ops = live(self._ops, afters)
         if self.choices.is_heavy(ops):
-            self.is_much = is_much
-            apart = {op for b in branches(ops, afters, is_much) for op in (*b.then, *b.other)}
+            self.is_much = is_worth_a_branch
+            found = branches(ops, afters, self.is_much)
+            apart = {op for b in found for op in (*b.then, *b.other)}
             if self.choices.is_heavy([op for op in ops if op not in apart]):
                 return "a side of a branch is much work, and would be done in each round"
         return ""

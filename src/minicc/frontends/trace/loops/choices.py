@@ -133,6 +133,11 @@ def is_much(ops: Collection[Op]) -> bool:
     return sum(map(work, ops)) > _LIGHT
 
 
+def is_worth_a_branch(ops: Collection[Op]) -> bool:
+    """Whether it is worth a branch to do ops on one side alone, where all sides are much work."""
+    return sum(map(work, ops)) > _LIGHT // 8
+
+
 def work(op: Op) -> int:
     """About how many numbers an op computes."""
     if isinstance(op, (graph.Gather, graph.Slice)):
