@@ -130,6 +130,12 @@ def words() -> Iterator[tuple[str, Case]]:
     for row, n in enumerate((4, 1, 1, 1, 3)):
         out[row, n:] = -1
     yield op, Case(op, [letters, w, b, table], [out.max(1)], {}, (1, 2, 3), {5: "n"})
+    # windows of a letter each are the rows of a matrix, of which the first counts
+    for sign in (1, -1):
+        weights = sign * w[:1, :, :1]
+        inputs = [np.array([[8, 0]], np.int32), weights, b[:1], table]
+        want = np.tanh(table[8] @ weights[0, 0, 0] + b[0]).reshape(1, 1)
+        yield f"{op} {sign}", Case(op, inputs, [want], {}, (1, 2, 3))
 
 
 def streams() -> Iterator[tuple[str, Case]]:

@@ -29,7 +29,7 @@ from minicc.ir.lengths import length
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations
 from minicc.ir.space import REDUCTION, Space
 from minicc.ir.structured import Generic
-from minicc.ir.types import TensorType
+from minicc.ir.types import I64, TensorType
 from minicc.passes.structured.merge_around import is_around, is_reduced, points_of, reads_of
 from minicc.passes.structured.merge_gather import blends_rows, turns_rows, visits_indices
 
@@ -274,10 +274,11 @@ def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True
     body = Rebuilder()  # neighbours share what is alike
     body.loc = consumer.loc
     args: list[Value] = []
-    numbers = [Value(arg.type) for arg in producer.body.args[len(producer.operands) :]]
     inlined: dict[Map, Value] = {}  # once for each place at which the value is read
+    places: dict[Value, Dim] = {}  # what stands for the producer's coordinates there
     # what has operands and ops is merged into one reader alone, unless that is so at each place
-    whole = bool(producer.operands and producer.body.ops) and not numbers and not several and alone
+    whole = bool(producer.operands and producer.body.ops) and not several and alone
+    whole &= not producer.coordinates
     for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
         if v is not value:
             args.append(reads.element(v, m))
@@ -293,13 +294,15 @@ def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True
                     reads.element(pv, _substituted(pm, at))
                     for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
                 ]
-                (inlined[m],) = inline(body, producer.body, [*made, *numbers])
+                inner = [Value(TensorType(I64)) for _ in producer.coordinates]
+                (inlined[m],) = inline(body, producer.body, [*made, *inner])
+                places |= zip(inner, _substituted(producer.coordinates, at), strict=True)
         args.append(inlined[m])
     # a gather's indices are read at one place
     at = dict(zip(names, next(iter(inlined)), strict=True))
     own = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *own])
-    region = Region([*reads.scalars, *own, *numbers], live(body.ops, yields), yields)
+    region = Region([*reads.scalars, *own, *places], live(body.ops, yields), yields)
     indices: list[tuple[str, int, Dim]] = []
     for name, k, extent in consumer.indices:
         v, m = consumer.operands[k], consumer.maps[k]
@@ -314,7 +317,7 @@ def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True
         **consumer.attrs,
         "maps": (*reads.maps, *consumer.yield_maps),
         "indices": tuple(indices),
-        "coordinates": (*consumer.coordinates, *producer.coordinates),
+        "coordinates": (*consumer.coordinates, *places.values()),
     }
     loc = merge_locations(producer.loc, consumer.loc)
     return Generic.make(reads.inputs, attrs, (region,), loc)
