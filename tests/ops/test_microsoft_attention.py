@@ -278,6 +278,7 @@ def group_query() -> Iterator[tuple[str, Case]]:
     yield f"{op} bias", Case(op, inputs, [out, hk, hv], options, (6,), free)
     yield from shown(op, plain, (q, k, v), tail, free)
     yield from decoding(op, plain, (q, k, v), size)
+    yield from with_room(op, plain, (q, k, v), size)
 
 
 def shown(
@@ -307,6 +308,30 @@ def shown(
     inputs = [*new, None, None, *full, *[None] * 7, *weights]
     case = Case(op, inputs, [out, nk, hv], plain, (6, 14, 15), free, runtime=False)
     yield f"{op} normalised", case
+
+
+def with_room(
+    op: str, plain: dict[str, Any], new: tuple[Array, Array, Array], size: int
+) -> Iterator[tuple[str, Case]]:
+    """A bias and scores of those keys that there are, of a cache that has room for more."""
+    heads, shared, total = plain["num_heads"], plain["kv_num_heads"], 6
+    one = [np.ascontiguousarray(x[:, :1]) for x in new]
+    hq, hk, hv = (heads_of(x, n) for x, n in zip(one, (heads, shared, shared), strict=True))
+    past = [random(2, shared, 9, size, seed=s) for s in (34, 35)]
+    lengths, before = np.array([5, 3], np.int32), np.array([5, 3])
+    bias = random(2, 1, 1, total, seed=36)
+    keys, values = cached(past[0], hk, before, 9), cached(past[1], hv, before, 9)
+    far = np.pad(bias, [(0, 0)] * 3 + [(0, 3)])
+    out, scores = grouped(hq, keys, values, lengths + 1, before, bias=far)
+    hidden = np.arange(total) > before[:, None, None, None]
+    scores = scores[..., :total]
+    likely = softmax(np.where(hidden, F4(-np.inf), scores))
+    for mode, qk in ((1, np.where(hidden, F4(0), scores)), (2, likely)):
+        tail = [lengths, np.array(total, np.int32), None, None, None, bias]
+        options = {**plain, "qk_output": mode}
+        wants = [out, keys, values, qk]
+        case = Case(op, [*one, *past, *tail], wants, options, (6,), {2: "batch", 9: "room"})
+        yield f"{op} room scores {mode}", case
 
 
 def decoding(

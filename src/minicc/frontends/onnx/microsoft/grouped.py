@@ -45,6 +45,7 @@ class _Lengths:
     before: Value
     steps: Dim  # of the queries
     seen: Dim  # of the cache that results
+    total: Dim  # of the longest sentence: what lies beyond it in the cache is nobody's
 
 
 def _lengths(ctx: Context, q: Value, past: Value | None, less_one: Value, total: Value) -> _Lengths:
@@ -55,10 +56,10 @@ def _lengths(ctx: Context, q: Value, past: Value | None, less_one: Value, total:
     before = _before(ctx, whole, total, steps)
     if past is None:
         # nothing was before: all keys are new
-        return _Lengths(whole, before, steps, steps)
+        return _Lengths(whole, before, steps, steps, steps)
     (extent,) = ctx.dims(total, "total sequence length")
     room: Dim = past.type.shape[2]
-    return _Lengths(whole, before, steps, extent if room == 0 else _larger(extent, room))
+    return _Lengths(whole, before, steps, extent if room == 0 else _larger(extent, room), extent)
 
 
 def _before(ctx: Context, whole: Value, total: Value, steps: Dim) -> Value:
@@ -100,6 +101,16 @@ def _cached(
         high = (0, 0, lengths.seen - room, 0)
         old = ctx.emit(graph.Pad, past, low=(0, 0, 0, 0), high=high, value=literal)
     return ctx.emit(graph.Select, ctx.emit(graph.Lt, at, ctx.scalar(0, I64)), old, out)
+
+
+def _of_cache(ctx: Context, bias: Value, lengths: _Lengths) -> Value:
+    """A bias of those keys that there are, with 0 for what lies beyond them in the cache."""
+    if lengths.seen == lengths.total:
+        return bias
+    bias = ctx.taken_as(bias, (*bias.type.shape[:3], lengths.total))
+    literal = Literal(np.zeros((), bias.type.dtype.numpy))
+    high = (0, 0, 0, lengths.seen - lengths.total)
+    return ctx.emit(graph.Pad, bias, low=(0, 0, 0, 0), high=high, value=literal)
 
 
 def _positions(ctx: Context, lengths: _Lengths) -> Value:
@@ -212,7 +223,8 @@ def group_query_attention(
     if cap > 0:
         bent = ctx.emit(graph.Tanh, ctx.emit(graph.Div, scores, ctx.scalar(cap, scores)))
         scores = ctx.emit(graph.Mul, bent, ctx.scalar(cap, scores))
-    scores = add(ctx, scores, None if bias is None else ctx.cast(bias, scores.type.dtype))
+    if bias is not None:
+        scores = add(ctx, scores, ctx.cast(_of_cache(ctx, bias, lengths), scores.type.dtype))
     allowed = _allowed(ctx, node, lengths, k.type.shape[2])
     likely = _likely(ctx, node, scores, allowed, sink)
     element = q.type.dtype
@@ -222,7 +234,8 @@ def group_query_attention(
         raise ctx.wrong(f"attribute qk_output is {shown}")
     if shown == 1:
         likely = ctx.emit(graph.Select, allowed, scores, ctx.scalar(0, scores))
-    return out, k, v, ctx.cast(likely, element)
+    shown_keys = cut(ctx, likely, {3: (0, lengths.total, 1)})
+    return out, k, v, ctx.cast(shown_keys, element)
 
 
 _SPARSE = "do_rotary kv_num_heads num_heads rotary_interleaved scale sparse_block_size"
@@ -250,9 +263,8 @@ def sparse_attention(
     """
     q, k, v = _operands(ctx, node, query, key, value)
     whole = ctx.cast(lengths, I64)
-    known = _Lengths(
-        whole, _before(ctx, whole, total, q.type.shape[2]), q.type.shape[2], past_key.type.shape[2]
-    )
+    steps, room = q.type.shape[2], past_key.type.shape[2]
+    known = _Lengths(whole, _before(ctx, whole, total, steps), steps, room, room)
     place = _positions(ctx, known)
     if flag(node, "do_rotary"):
         if cosines is None or sines is None:
