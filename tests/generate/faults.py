@@ -388,6 +388,20 @@ FAULTS: tuple[Fault, ...] = (
         "casts the mean of no integers, NaN, to one",
         seen=lambda inputs: inputs[0].dtype.kind in "iu" and not inputs[0].size,
     ),
+    Fault(
+        RUNTIME,
+        ("DecoderMaskedMultiHeadAttention",),
+        "takes the bias of a sentence's first beams for that of others where beams are mixed",
+        lambda node, opset: len(node.input) > 9 and bool(node.input[4] and node.input[9]),
+    ),
+    Fault(
+        RUNTIME,
+        ("QMoE",),
+        "rounds to 8 bits what weights of 8 bits in blocks are multiplied with",
+        lambda node, opset: (
+            attribute(node, "expert_weight_bits", 4) == 8 and attribute(node, "block_size", 0) > 0
+        ),
+    ),
     Fault(REFERENCE, ("Shape",), "takes an end before the first axis for none", has("end")),
 )
 
@@ -404,9 +418,16 @@ def is_mistaken(node: NodeProto, opset: int, known: Mapping[str, Any]) -> bool:
 def excuse(
     nodes: Iterable[NodeProto], opset: int, who: str, text: str, known: Mapping[str, Any]
 ) -> Fault | None:
-    """The fault that explains how a value that these nodes compute differs, if one does."""
+    """The fault that explains how a value that these nodes compute differs, if one does.
+
+    The end of the process is explained by those faults alone that are known for it.
+    """
     here = list(nodes)
-    fitting = (fault for fault in FAULTS if fault.who == who and fault.words in text)
+    fitting = (
+        fault
+        for fault in FAULTS
+        if fault.who == who and fault.words in text and (text != CRASH or fault.words == CRASH)
+    )
     found = (f for f in fitting if any(_is_at(f, node, opset, known, True) for node in here))
     return next(found, None)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 from tests.ops.microsoft import (
     F4,
     Array,
@@ -19,6 +21,9 @@ from tests.ops.microsoft import (
     random,
 )
 from tests.ops.test_microsoft_more import numbers
+
+from minicc.api.session import InferenceSession
+from minicc.errors import UserError
 
 EXPERTS, WIDTH, INNER, TOKENS = 4, 32, 16, 7
 FREE = {TOKENS: "tokens"}
@@ -198,3 +203,33 @@ def test_against_numpy(case: Case, free: bool) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_against_onnx_runtime(case: Case) -> None:
     check_runtime(case)
+
+
+@pytest.mark.parametrize("opset", [7, 8, 13])
+def test_a_body_is_of_its_own_opset(opset: int) -> None:
+    """A Scan within it is not one of the model's opset, which may be another operator."""
+    case = CASES["linear attention"]
+    model = onnx.load_model_from_string(case.model(free=False))
+    model.opset_import[0].version = opset
+    got = InferenceSession(model.SerializeToString(), threads=1).run(None, case.fed)
+    for have, want in zip(got, case.wants, strict=True):
+        np.testing.assert_allclose(have, want, atol=case.error)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_states_of_another_length(free: bool) -> None:
+    """As many steps of before as the taps reach back are wanted, whether they are known or not."""
+    extents = {"x": (1, 2, 5), "w": (2, 1, 1), "past": (1, 2, 1)}
+    node = helper.make_node(
+        "CausalConvWithState", ["x", "w", "", "past"], ["y", "now"], domain="com.microsoft"
+    )
+    named = {n: [f"{n}{k}" if free else e for k, e in enumerate(s)] for n, s in extents.items()}
+    kind = onnx.TensorProto.FLOAT
+    inputs = [helper.make_tensor_value_info(n, kind, s) for n, s in named.items()]
+    outputs = [helper.make_tensor_value_info(n, kind, None) for n in ("y", "now")]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "states", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    feeds = {n: np.zeros(s, F4) for n, s in extents.items()}
+    with pytest.raises(UserError, match=r"CausalConvWithState|past"):
+        InferenceSession(model, threads=1).run(None, feeds)

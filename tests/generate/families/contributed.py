@@ -7,28 +7,9 @@ from typing import Any
 import numpy as np
 
 from tests.generate.draft import MICROSOFT, Draft, Item
+from tests.generate.families.operands import plain, quantized, scales, whole
 from tests.generate.families.table import family
 from tests.generate.source import F32, I8, I32, U8
-
-
-def _plain(draft: Draft, *shape: int, constant: float = 0.15) -> Item:
-    """Floats without NaN or infinities."""
-    return draft.tensor((F32,), shape=shape, special=0, constant=constant, reuse=0.3)
-
-
-def _bytes(draft: Draft, *shape: int, kind: np.dtype[Any] = U8, constant: float = 0.2) -> Item:
-    most = np.iinfo(kind)
-    drawn = draft.source.rng.integers(most.min, int(most.max) + 1, shape)
-    return draft.fresh(drawn.astype(kind), constant)
-
-
-def _scale(draft: Draft, *shape: int) -> Item:
-    return draft.constant(draft.source.rng.uniform(0.02, 0.2, shape).astype(F32))
-
-
-def _quantized(draft: Draft, *shape: int, kind: np.dtype[Any] = U8) -> list[Item | None]:
-    """A tensor of bytes, its scale and its zero point."""
-    return [_bytes(draft, *shape, kind=kind), _scale(draft), _bytes(draft, kind=kind, constant=1)]
 
 
 @family
@@ -39,13 +20,13 @@ def contributed_sums(draft: Draft) -> None:
     op = source.pick(("CDist", "FusedGemm", "TransposeMatMul"))
     how: dict[str, Any] = {}
     if op == "CDist":
-        inputs = [_plain(draft, m, k), _plain(draft, n, k)]
+        inputs = [plain(draft, m, k), plain(draft, n, k)]
         how = {"metric": source.pick(("euclidean", "sqeuclidean"))}
     elif op == "FusedGemm":
-        inputs = [_plain(draft, m, k), _plain(draft, k, n, constant=0.7), _plain(draft, n)]
+        inputs = [plain(draft, m, k), plain(draft, k, n, constant=0.7), plain(draft, n)]
         how = {"activation": source.pick(("Relu", "Tanh", "Sigmoid")), "alpha": 0.5}
     else:
-        inputs = [_plain(draft, 2, m, k), _plain(draft, 2, n, k)]
+        inputs = [plain(draft, 2, m, k), plain(draft, 2, n, k)]
         how = {"transB": 1, "alpha": 0.5}
     draft.node(op, inputs, domain=MICROSOFT, **how)
 
@@ -58,9 +39,9 @@ def contributed_moves(draft: Draft) -> None:
     how: dict[str, Any] = {}
     if op == "ExpandDims":
         at = draft.constant(np.array(source.pick((0, 1, -1)), I32))
-        inputs = [_plain(draft, source.extent(), 3), at]
+        inputs = [plain(draft, source.extent(), 3), at]
     elif op == "UnfoldTensor":
-        inputs = [_plain(draft, 2, source.pick((4, 7)))]
+        inputs = [plain(draft, 2, source.pick((4, 7)))]
         how = {"dim": source.pick((-1, 1)), "size": source.count(1, 4), "step": source.count(1, 2)}
     elif op == "Inverse":
         drawn = source.rng.uniform(-0.3, 0.3, (2, 3, 3)) + np.eye(3)
@@ -77,12 +58,12 @@ def contributed_bytes(draft: Draft) -> None:
     source = draft.source
     kind = source.pick((U8, I8))
     shape = (2, source.pick((3, 8)), 4, 5)
-    rest = _quantized(draft, kind=kind)[1:]
+    rest = quantized(draft, kind=kind)[1:]
     op = source.pick(("Add", "Mul", "Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"))
-    x = _quantized(draft, *shape, kind=kind)
+    x = quantized(draft, *shape, kind=kind)
     how: dict[str, Any] = {}
     if op in ("Add", "Mul"):
-        x += _quantized(draft, *source.pick((shape, shape[1:], (1,))), kind=kind)
+        x += quantized(draft, *source.pick((shape, shape[1:], (1,))), kind=kind)
     elif op == "LeakyRelu":
         how = {"alpha": 0.1}
     elif op == "AveragePool":
@@ -93,8 +74,8 @@ def contributed_bytes(draft: Draft) -> None:
 
 @family
 def contributed_concat(draft: Draft) -> None:
-    parts = [_quantized(draft, 2, draft.source.count(1, 3), 3) for _ in range(2)]
-    inputs = [*_quantized(draft)[1:], *parts[0], *parts[1]]
+    parts = [quantized(draft, 2, draft.source.count(1, 3), 3) for _ in range(2)]
+    inputs = [*quantized(draft)[1:], *parts[0], *parts[1]]
     draft.node("QLinearConcat", inputs, domain=MICROSOFT, steps=1, axis=1)
 
 
@@ -106,15 +87,15 @@ def contributed_products(draft: Draft) -> None:
     op = source.pick(("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm"))
     kind = source.pick((U8, I8))
     w = draft.constant(source.rng.integers(0, 64, (k, n)).astype(kind))
-    scale = _scale(draft, *source.pick(((), (n,))))
+    scale = scales(draft, *source.pick(((), (n,))))
     zero = draft.constant(np.zeros(scale.shape, kind))
-    bias = _plain(draft, n, constant=0.7) if source.chance(0.5) else None
+    bias = plain(draft, n, constant=0.7) if source.chance(0.5) else None
     if op == "DynamicQuantizeMatMul":
-        draft.node(op, [_plain(draft, m, k), w, scale, zero, bias], domain=MICROSOFT)
+        draft.node(op, [plain(draft, m, k), w, scale, zero, bias], domain=MICROSOFT)
         return
-    a, a_scale, a_zero = _quantized(draft, m, k)
+    a, a_scale, a_zero = quantized(draft, m, k)
     if op == "QGemm":
-        ends = _quantized(draft)[1:]
+        ends = quantized(draft)[1:]
         inputs = [a, a_scale, a_zero, w, scale, zero, None, *ends]
         draft.node(op, inputs, domain=MICROSOFT, steps=1)
     else:
@@ -128,13 +109,13 @@ def contributed_few_bits(draft: Draft) -> None:
     m, k, n, block = source.pick((1, 5)), source.pick((32, 48)), source.pick((3, 16)), 16
     bits = source.pick((4, 8))
     blocks = -(-k // block)
-    w = _bytes(draft, n, blocks, block * bits // 8, constant=1)
+    w = whole(draft, n, blocks, block * bits // 8, constant=1)
     zeros = None
     if source.chance(0.5):
-        zeros = _bytes(draft, n, -(-blocks * bits // 8), constant=1)
+        zeros = whole(draft, n, -(-blocks * bits // 8), constant=1)
     draft.node(
         "MatMulNBits",
-        [_plain(draft, source.pick((1, 2)), m, k), w, _scale(draft, n, blocks), zeros],
+        [plain(draft, source.pick((1, 2)), m, k), w, scales(draft, n, blocks), zeros],
         domain=MICROSOFT,
         K=k,
         N=n,
@@ -150,20 +131,20 @@ def contributed_attention(draft: Draft) -> None:
     width = heads * size
     if source.chance(0.5):
         keys = source.pick((steps, 7))
-        qkv = [_plain(draft, batch, n, width) for n in (steps, keys, keys)]
-        bias = _plain(draft, 3 * width, constant=0.7) if source.chance(0.4) else None
+        qkv = [plain(draft, batch, n, width) for n in (steps, keys, keys)]
+        bias = plain(draft, 3 * width, constant=0.7) if source.chance(0.4) else None
         draft.node("MultiHeadAttention", [*qkv, bias], domain=MICROSOFT, num_heads=heads)
         return
     shared, past = source.pick((1, heads)), source.pick((0, 3))
-    q, k, v = (_plain(draft, batch, steps, n * size) for n in (heads, shared, shared))
-    kept = [_plain(draft, batch, shared, past, size) for _ in range(2)]
+    q, k, v = (plain(draft, batch, steps, n * size) for n in (heads, shared, shared))
+    kept = [plain(draft, batch, shared, past, size) for _ in range(2)]
     total = past + steps
     less_one = draft.fresh(np.full(batch, total - 1, I32), 0.5)
     length = draft.fresh(np.array(total, I32), 0.5)
     how: dict[str, Any] = {"num_heads": heads, "kv_num_heads": shared}
     inputs: list[Item | None] = [q, k, v, *kept, less_one, length]
     if source.chance(0.4):
-        tables = [_plain(draft, 16, size // 2, constant=1) for _ in range(2)]
+        tables = [plain(draft, 16, size // 2, constant=1) for _ in range(2)]
         inputs, how = [*inputs, *tables], how | {"do_rotary": 1}
     draft.node("GroupQueryAttention", inputs, 3, domain=MICROSOFT, **how)
 
@@ -173,8 +154,8 @@ def contributed_rotation(draft: Draft) -> None:
     source = draft.source
     n, steps, heads, size = source.pick((1, 2)), source.pick((1, 4)), source.pick((1, 2)), 8
     at = draft.fresh(source.rng.integers(0, 9, (n, steps)), 0.3)
-    tables = [_plain(draft, 16, size // 2, constant=0.7) for _ in range(2)]
-    x = _plain(draft, n, heads, steps, size)
+    tables = [plain(draft, 16, size // 2, constant=0.7) for _ in range(2)]
+    x = plain(draft, n, heads, steps, size)
     how: dict[str, Any] = {"interleaved": source.pick((None, 0, 1))}
     draft.node("RotaryEmbedding", [x, at, *tables], domain=MICROSOFT, **how)
 
@@ -184,8 +165,8 @@ def contributed_embedding(draft: Draft) -> None:
     source = draft.source
     shape, width = (source.pick((1, 2)), source.pick((1, 4))), 8
     ids, kinds = (draft.fresh(source.rng.integers(0, n, shape).astype(I32), 0.1) for n in (9, 2))
-    tables = [_plain(draft, n, width, constant=0.8) for n in (9, 6, 2)]
-    ends = [_plain(draft, width, constant=0.8) for _ in range(2)]
+    tables = [plain(draft, n, width, constant=0.8) for n in (9, 6, 2)]
+    ends = [plain(draft, width, constant=0.8) for _ in range(2)]
     inputs = [ids, kinds, *tables, *ends]
     draft.node("EmbedLayerNormalization", inputs, 2, domain=MICROSOFT, epsilon=0.01)
 
@@ -193,5 +174,5 @@ def contributed_embedding(draft: Draft) -> None:
 @family
 def contributed_norm(draft: Draft) -> None:
     shape = (draft.source.pick((1, 2)), draft.source.pick((1, 5)), 8)
-    parts = [_plain(draft, *shape), _plain(draft, *shape), _plain(draft, 8, constant=0.7)]
+    parts = [plain(draft, *shape), plain(draft, *shape), plain(draft, 8, constant=0.7)]
     draft.node("SkipSimplifiedLayerNormalization", parts, domain=MICROSOFT, epsilon=0.01)

@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from tests.generate.draft import TRAINING, Draft, Item
+from tests.generate.draft import TRAINING, Draft
+from tests.generate.families.operands import plain
 from tests.generate.families.table import family
 from tests.generate.sizes import sizes
 from tests.generate.source import F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
 
 _SAME_BITS = ((I8, U8), (I16, U16, F16), (I32, U32, F32), (I64, U64, F64))
-
-
-def _plain(draft: Draft, *shape: int, constant: float = 0.15) -> Item:
-    """Floats without NaN or infinities."""
-    return draft.tensor((F32,), shape=shape, special=0, constant=constant, reuse=0.3)
 
 
 @family
@@ -32,14 +28,14 @@ def deform_conv(draft: Draft) -> None:
         for k, extent in enumerate((5, 6))
     )
     taps = moved * kernel[0] * kernel[1]
-    bias = _plain(draft, m) if source.chance(0.5) else None
-    mask = _plain(draft, n, taps, rows, columns) if source.chance(0.5) else None
+    bias = plain(draft, m) if source.chance(0.5) else None
+    mask = plain(draft, n, taps, rows, columns) if source.chance(0.5) else None
     draft.node(
         "DeformConv",
         [
-            _plain(draft, n, c, 5, 6),
-            _plain(draft, m, c // groups, *kernel, constant=0.8),
-            _plain(draft, n, 2 * taps, rows, columns),
+            plain(draft, n, c, 5, 6),
+            plain(draft, m, c // groups, *kernel, constant=0.8),
+            plain(draft, n, 2 * taps, rows, columns),
             bias,
             mask,
         ],
@@ -56,11 +52,11 @@ def stft(draft: Draft) -> None:
     source = draft.source
     length, frame, step = source.pick((8, 13)), source.pick((4, 5)), source.pick((1, 3))
     parts = source.pick((1, 2))
-    window = _plain(draft, frame, constant=0.7) if source.chance(0.6) else None
+    window = plain(draft, frame, constant=0.7) if source.chance(0.6) else None
     count = None if window and source.chance(0.5) else draft.constant(np.array(frame, I64))
     draft.node(
         "STFT",
-        [_plain(draft, 2, length, parts), draft.constant(np.array(step, I64)), window, count],
+        [plain(draft, 2, length, parts), draft.constant(np.array(step, I64)), window, count],
         onesided=source.pick((None, 1)) if parts == 1 else 0,
     )
 
@@ -70,7 +66,7 @@ def max_unpool(draft: Draft) -> None:
     source = draft.source
     kernel, strides = [2, source.count(1, 3)], [source.count(1, 2), 2]
     extents = ((source.count(1, 3) - 1) * s + k for k, s in zip(kernel, strides, strict=True))
-    x = _plain(draft, source.pick((1, 2)), source.pick((1, 3)), *extents)
+    x = plain(draft, source.pick((1, 2)), source.pick((1, 3)), *extents)
     y, at = draft.node("MaxPool", [x], 2, exact=True, kernel_shape=kernel, strides=strides)
     shape = None
     if source.chance(0.3):
@@ -84,14 +80,14 @@ def rotary_embedding(draft: Draft) -> None:
     n, heads, steps, size = source.pick((1, 2)), source.pick((1, 3)), source.pick((1, 4)), 8
     turned = source.pick((8, 4))
     flat = source.chance(0.4)
-    x = _plain(draft, n, steps, heads * size) if flat else _plain(draft, n, heads, steps, size)
+    x = plain(draft, n, steps, heads * size) if flat else plain(draft, n, heads, steps, size)
     at = None
     if source.chance(0.5):
         at = draft.fresh(source.rng.integers(0, 9, (n, steps)))
     table = (n, steps, turned // 2) if at is None else (9, turned // 2)
     draft.node(
         "RotaryEmbedding",
-        [x, _plain(draft, *table, constant=0.5), _plain(draft, *table, constant=0.5), at],
+        [x, plain(draft, *table, constant=0.5), plain(draft, *table, constant=0.5), at],
         interleaved=source.pick((None, 1)),
         num_heads=heads if flat else None,
         rotary_embedding_dim=turned if turned < size else source.pick((None, 0)),
@@ -124,7 +120,7 @@ def bit_cast(draft: Draft) -> None:
 def sequence_map(draft: Draft) -> None:
     source = draft.source
     count = source.count(1, 3)
-    parts = [_plain(draft, source.pick((1, 3)), 2) for _ in range(count)]
+    parts = [plain(draft, source.pick((1, 3)), 2) for _ in range(count)]
     (items,) = draft.node("SequenceConstruct", parts, exact=True)
     op = source.pick(("Neg", "Add", "Shape"))
     kind = TensorProto.INT64 if op == "Shape" else TensorProto.FLOAT
@@ -137,7 +133,7 @@ def sequence_map(draft: Draft) -> None:
     )
     given = [items]
     if op == "Add":
-        given.append(_plain(draft, 2))
+        given.append(plain(draft, 2))
     (made,) = draft.node("SequenceMap", given, body=body)
     if isinstance(made.value, list):
         draft.node("SequenceAt", [made, draft.constant(np.array(-1, I64))], exact=True)
@@ -155,7 +151,7 @@ def sequence_of_none(draft: Draft) -> None:
 @family
 def upsample(draft: Draft) -> None:
     source = draft.source
-    x = _plain(draft, 1, source.pick((1, 2)), 3, 4)
+    x = plain(draft, 1, source.pick((1, 2)), 3, 4)
     factors = [1.0, 1.0, source.pick((1.0, 2.0)), source.pick((1.5, 2.0, 3.0))]
     mode = source.pick(("nearest", "linear"))
     if draft.opset < 9:
@@ -214,7 +210,7 @@ def region_pool(draft: Draft) -> None:
     regions = np.concatenate([source.rng.integers(0, 2, (3, 1)), corners], axis=1)
     draft.node(
         "MaxRoiPool",
-        [_plain(draft, 2, 2, 6, 7), draft.fresh(regions.astype(F32), 0.2)],
+        [plain(draft, 2, 2, 6, 7), draft.fresh(regions.astype(F32), 0.2)],
         exact=True,
         pooled_shape=[source.count(1, 3), source.count(1, 3)],
         spatial_scale=source.pick((None, 0.5)),
@@ -233,11 +229,11 @@ def swiglu(draft: Draft) -> None:
 def causal_conv(draft: Draft) -> None:
     source = draft.source
     n, c, k = source.pick((1, 2)), source.pick((1, 4)), source.pick((2, 4))
-    bias = _plain(draft, c) if source.chance(0.5) else None
-    past = _plain(draft, n, c, k - 1) if source.chance(0.5) else None
+    bias = plain(draft, c) if source.chance(0.5) else None
+    past = plain(draft, n, c, k - 1) if source.chance(0.5) else None
     draft.node(
         "CausalConvWithState",
-        [_plain(draft, n, c, source.count(1, 5)), _plain(draft, c, 1, k, constant=0.8), bias, past],
+        [plain(draft, n, c, source.count(1, 5)), plain(draft, c, 1, k, constant=0.8), bias, past],
         2,
         activation=source.pick((None, "none", "silu", "swish")),
     )

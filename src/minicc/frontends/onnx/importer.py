@@ -28,7 +28,7 @@ from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.model.attributes import check_attributes, missing_part
 from minicc.frontends.onnx.model.reader import DAMAGED, Model, Node, read_model
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
-from minicc.frontends.onnx.nested import CONTROL, branch, function_body
+from minicc.frontends.onnx.nested import CONTROL, branch, function_body, versions_within
 from minicc.frontends.onnx.ops.loops import loop_outputs
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
 from minicc.ir.affine import symbols
@@ -205,16 +205,20 @@ class Importer:
         if self.looped(node):
             return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
-        if replaced is not None:
-            tail = self.tail
+        if replaced is None:
+            self._node(node)
+            return
+        tail, versions = self.tail, self.model.opsets
+        self.model.opsets = {**versions, **versions_within(node)}
+        try:
             for k, inner in enumerate(replaced):
                 within = tail is not None and inner.op == "If"
                 self.tail = [*replaced[k + 1 :], *(tail or ())] if within else None
                 self.node(inner)
                 if self.ended is not None:
                     break
-            return
-        self._node(node)
+        finally:
+            self.model.opsets = versions
 
     def looped(self, node: Node) -> bool:
         """Import a Loop, Scan, If or search that the graph can hold; whether it is one."""

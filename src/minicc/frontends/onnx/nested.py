@@ -110,6 +110,11 @@ def without_names(proto: Any) -> Any:
     return out
 
 
+def versions_within(node: Node) -> Mapping[str, int]:
+    """The opsets of the body of an operator, where they may not be the model's."""
+    return {"": _OPSET_OF_TWINS} if node.op in TWINS else {}
+
+
 def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) -> list[Node] | None:
     """The nodes of the function that an operator's schema holds; None where it has none.
 

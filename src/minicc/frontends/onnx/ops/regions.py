@@ -240,9 +240,10 @@ def causal_convolution(
     apart = node.integer("dilation", 1)  # which ONNX Runtime's operator has
     w = ctx.taken_as(w, (channels, 1, w.type.shape[2]))
     reach = (w.type.shape[2] - 1) * apart
+    before = (x.type.shape[0], channels, reach)
     if past is None:
-        nothing = (x.type.shape[0], channels, reach)
-        past = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=nothing)
+        past = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=before)
+    past = ctx.taken_as(past, before)
     whole = ctx.emit(graph.Concat, (past, x), axis=2) if reach else x
     out = ctx.emit(graph.Conv, whole, w, strides=(1,), dilations=(apart,), groups=channels)
     if b is not None:
