@@ -275,7 +275,7 @@ def test_captured(f: Function) -> None:
 
 
 def _other_types(x: Any) -> Any:
-    t = 0.5
+    t: Any = 1
     for k in range(20):
         if x[k] > 0:
             t = x[k]

@@ -259,7 +259,7 @@ def divided(at: Any, columns: Any, values: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("f", [returned, narrow, divided, told_apart], ids=lambda f: f.__name__)
 def test_floats_of_either_kind(f: Callable[..., Any]) -> None:
-    """Where it matters whether a float is Python's or NumPy's, the loop is not captured."""
+    """Floats that are Python's or NumPy's, as data say, are what they are in NumPy."""
     g = minicc.jit(f)
     for seed in range(4):
         given = pointers(seed, np.int64, False)

@@ -127,13 +127,13 @@ def inline(
     forward = {**outside, **dict(zip(region.args, args, strict=True))}
     for op in region.ops:
         operands = [forward.get(v, v) for v in op.operands]
-        regions = [_copied(r, forward) for r in op.regions] if op.regions else None
+        regions = [copied(r, forward) for r in op.regions] if op.regions else None
         copy = builder.add(op.rebuilt(operands, regions, loc))
         forward.update(zip(op.results, copy.results, strict=True))
     return tuple(forward.get(v, v) for v in region.yields)
 
 
-def _copied(region: Region, outside: Mapping[Value, Value]) -> Region:
+def copied(region: Region, outside: Mapping[Value, Value] = MappingProxyType({})) -> Region:
     """The same region with values of its own."""
     args = [Value(a.type, a.hint) for a in region.args]
     builder = Builder(())

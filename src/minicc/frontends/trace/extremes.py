@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
@@ -34,7 +34,7 @@ def _array_of(x: Any) -> Any:
 def _type_of(x: Any) -> str:
     """What type a traced scalar, or a float of Python's, is of; empty for others."""
     if type(x) is float or (type(x) is Number and x.kind is float):
-        return "float"
+        return "" if is_mixed(x) else "float"
     scalar = isinstance(x, np.generic) or (type(x) is Tracer and x.scalar)
     return str(x.dtype) if scalar and x.dtype.kind in "iuf" else ""
 

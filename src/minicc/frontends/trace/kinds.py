@@ -14,7 +14,7 @@ import numpy as np
 
 from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.namespace import replacement
-from minicc.frontends.trace.numbers import Number, require_one_type
+from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.objects import original_class
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import mapped
@@ -49,8 +49,9 @@ class TypeOf(PythonType):
             return type(*args, **kwargs)
         (x,) = args
         if issubclass(type(x), Number):
-            require_one_type(x)
-            return self._numbers.get(x.kind, x.kind)
+            if not is_mixed(x):
+                return self._numbers.get(x.kind, x.kind)
+            x = x.read("type()")
         if issubclass(type(x), Tracer):
             real = x.dtype.type if x.scalar else np.ndarray
             return replacement(self._recorder, real, real.__name__)

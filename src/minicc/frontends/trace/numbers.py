@@ -17,7 +17,8 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,13 +30,25 @@ from minicc.ir.types import I64, DType
 _STEPS = 1_000  # of Python's at each call, beyond which it is not much slower alone
 
 
+THEIRS: dict[type, type] = {float: np.float64, bool: np.bool_, int: np.int64}  # NumPy's types
+
+
+class Mixed(NamedTuple):
+    """Of a number that is Python's or NumPy's: where it is `theirs`, NumPy's, a traced truth value.
+
+    `error` is raised where the trace would have to know.
+    """
+
+    theirs: Tracer
+    error: BaseException
+
+
 class Number:
     """A Python float, int or bool whose value is in `box`, a traced scalar of 64 bits or a bool.
 
     One with a `term` is what Python computes of numbers that the call gave. One that `counts` is an
     int that loops made by small steps: 64 bits hold it, whatever they do. One with `most` is an int
-    from 0 to that. One that is `mixed` is a float that may be NumPy's float64, as data say: what
-    would tell the two apart raises the error that it holds.
+    from 0 to that. One that is `mixed` may be NumPy's, as data say.
     """
 
     __slots__ = ("_box", "_recorder", "counts", "kind", "known", "mixed", "most", "term")
@@ -50,7 +63,7 @@ class Number:
         self.known: Any = None
         self.most: int | None = None
         self.term: Any = None
-        self.mixed: BaseException | None = None
+        self.mixed: Mixed | None = None
 
     @staticmethod
     def of(recorder: Recorder, term: Any) -> Number:
@@ -61,10 +74,10 @@ class Number:
         return made
 
     @staticmethod
-    def mix(box: Tracer, error: BaseException) -> Number:
-        """A float that may be NumPy's."""
-        made = Number(box, float)
-        made.mixed = error
+    def mix(box: Tracer, kind: type, mixed: Mixed) -> Number:
+        """A number that may be NumPy's."""
+        made = Number(box, kind)
+        made.mixed = mixed
         return made
 
     @property
@@ -91,8 +104,14 @@ class Number:
             recorder.give_up(f"Python computes more than {_STEPS} numbers of what calls give")
         return value if term is None else Number.of(self._recorder, term)
 
+    def _asks_apart(self, frame: FrameType) -> bool:
+        """Whether the user's code asks for what floats of Python and of NumPy differ in."""
+        return self.mixed is not None and id(frame.f_globals) in self._recorder.user_globals
+
     @property
     def __class__(self) -> Any:
+        if self._asks_apart(sys._getframe(1)):
+            return type(self.read("a class"))
         return self.kind
 
     @__class__.setter
@@ -120,11 +139,12 @@ class Number:
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
-        require_one_type(self)
         if self.term is not None:
             return self._recorder.numbers.fix(self.term)
         if self.known is None:
             self.known = self.box.read(self.kind.__name__, needs)
+            if self.mixed is not None and self.mixed.theirs.read("bool", needs):
+                self.known = THEIRS[self.kind](self.known)
         return self.known
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -137,8 +157,8 @@ class Number:
         return self.box.__array_function__(func, types, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if self.mixed is not None and id(sys._getframe(1).f_globals) in self._recorder.user_globals:
-            raise self.mixed
+        if self._asks_apart(sys._getframe(1)):
+            return getattr(self.read(f".{name}"), name)
         if name.startswith("__") or not hasattr(self.kind, name):
             raise AttributeError(f"{self.kind.__name__!r} object has no attribute {name!r}")
         return getattr(self.read(f".{name}"), name)
@@ -207,20 +227,24 @@ class Number:
 
 
 def is_mixed(x: Any) -> bool:
-    """Whether a value is a float of which data say whether it is Python's or NumPy's."""
+    """Whether a value is a number of which data say whether it is Python's or NumPy's."""
     return type(x) is Number and x.mixed is not None
 
 
 def require_one_type(x: Any) -> None:
-    """Raise the error of a float that may be Python's or NumPy's."""
+    """Raise the error of a number of which data say whether it is Python's or NumPy's."""
     if is_mixed(x):
-        raise x.mixed
+        raise x.mixed.error
 
 
 def _mixed(made: Number, *operands: Any) -> Number:
-    """What an operator of Python gives of floats, of which some may be NumPy's."""
-    errors = (x.mixed for x in operands if type(x) is Number)
-    made.mixed = next((e for e in errors if e is not None), None)
+    """What an operator of Python gives of numbers: NumPy's where one of them is."""
+    for mixed in (x.mixed for x in operands if is_mixed(x)):
+        known = made.mixed
+        if known is None or known.theirs is mixed.theirs:
+            made.mixed = mixed
+        else:
+            made.mixed = Mixed(known.theirs | mixed.theirs, known.error)
     return made
 
 
@@ -263,6 +287,9 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     def apply(x: Number, other: Any, swapped: bool) -> Any:
         if type(other) is not Number and type(other) not in (*_PLAIN, complex):
             return NotImplemented
+        if x.kind is not float and not compares:
+            for operand in (x, other):  # Python's ints have no end
+                require_one_type(operand)
         if x.term is not None and (type(other) is not Number or other.term is not None):
             return x.by_python(real, *((other, x) if swapped else (x, other)))
         if has_term(other) and x.kind is int:
@@ -288,9 +315,8 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
-                if compares:
-                    return truth(out)
-                return _mixed(Number(out, x.kind, small), x, other)
+                made = _mixed(Number(out, bool if compares else x.kind, small), x, other)
+                return truth(made) if compares else made
         if (found := _derived(symbol, x, other, swapped)) is not None:
             return found
         mine = x.read(f"the operator of operator.{symbol}")
@@ -321,10 +347,9 @@ def _bounded(x: Number, most: int) -> Number:
     return Number(checked(x.box, _lies_within(x.box, most)), int, True)
 
 
-def truth(box: Tracer) -> Any:
-    """One of Python's truth values, which is looked at where code compares it by identity."""
-    found = Number(box, bool)
-    return found.read("`is`") if box.recorder.identity else found
+def truth(made: Number) -> Any:
+    """What a comparison gives, which is looked at where code compares it by identity."""
+    return made.read("`is`") if made.box.recorder.identity else made
 
 
 def _stays(symbol: str, x: Number, other: Any, swapped: bool) -> bool:
@@ -354,7 +379,7 @@ def _greatest_of(symbol: str, mine: int | None, other: Any) -> int | None:
 
 def _derived(symbol: str, x: Number, other: Any, swapped: bool) -> Number | None:
     """A quotient or a square that the graph computes; None for others."""
-    if is_mixed(x) or is_mixed(other) or type(other) is complex:
+    if type(other) is complex:
         return None
     if symbol == "pow" and type(other) is int and other == 2 and not swapped:
         return _squared(x) if x.kind is float and x.known is None else None
@@ -383,7 +408,8 @@ def _quotient(x: Number, other: Any, swapped: bool) -> Number | None:
 def _squared(x: Number) -> Number:
     """`x ** 2` of a float; where it overflows, which Python refuses, NumPy runs the call."""
     out = Dispatch.call(x.box.recorder, "multiply", (x.box, x.box), {})
-    return Number(checked(out, (abs(out) < math.inf) | ~(abs(x.box) < math.inf)), float)
+    made = Number(checked(out, (abs(out) < math.inf) | ~(abs(x.box) < math.inf)), float)
+    return _mixed(made, x)
 
 
 def _is_near(x: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.numbers import Number, checked, converted
+from minicc.frontends.trace.numbers import THEIRS, Number, checked, converted, is_mixed
 from minicc.frontends.trace.tracer import Tracer
 
 
@@ -23,6 +23,9 @@ class PythonType:
         return self.real(*args, **kwargs)
 
     def __instancecheck__(self, x: Any) -> bool:
+        # where Python's and NumPy's differ, it has to be known which one it is
+        if is_mixed(x) and issubclass(x.kind, self.real) != issubclass(THEIRS[x.kind], self.real):
+            x = x.read("a class")
         return isinstance(x, self.real)
 
     def __subclasscheck__(self, x: Any) -> bool:

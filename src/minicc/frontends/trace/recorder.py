@@ -29,6 +29,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
+from minicc.ir.rewrite import copied
 from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 
 VIEW_OPS = (graph.Reshape, graph.Transpose, graph.Slice, graph.Broadcast)
@@ -311,7 +312,7 @@ class Recorder:
 
     def repeat(self, op: Op, operands: Sequence[Value]) -> Op:
         """An op of a body on other operands of the same types."""
-        fresh = op.rebuilt(operands)
+        fresh = op.rebuilt(operands, list(map(copied, op.regions)) or None)
         first = self._first(fresh)
         if first is fresh:
             self._builder.add(fresh)

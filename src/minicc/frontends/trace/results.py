@@ -27,7 +27,7 @@ from minicc.frontends.trace.layouts import (
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
-from minicc.frontends.trace.numbers import Number, has_term, require_one_type
+from minicc.frontends.trace.numbers import THEIRS, Number, has_term, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import PLAIN, VALUES, Slot, mapped, mapped_once, rebuild
@@ -67,6 +67,31 @@ class Element(NamedTuple):
     def of(self, array: Array) -> Any:
         """The row."""
         return array[self.number] if self.kind is None else self.kind(array[self.number])
+
+
+class OfEither:
+    """A number that is of NumPy's type where a truth value among the results says so."""
+
+    __slots__ = ("kind", "number", "theirs")
+
+    def __init__(self, number: Slot, theirs: Slot, kind: type) -> None:
+        self.number = number
+        self.theirs = theirs
+        self.kind = kind
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
+        """The number."""
+        number = self.number.of(leaves, args)
+        return self.kind(number) if self.theirs.of(leaves, args) else number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OfEither) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self.number.index)
+
+    def _told(self) -> Any:
+        return value_key(self.number), value_key(self.theirs), self.kind
 
 
 class Picked:
@@ -189,8 +214,11 @@ class _Taking:
         if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
             return leaf.read("a result")
         if issubclass(type(leaf), Number):
-            require_one_type(leaf)
-            return self._slot(leaf, path, leaf.kind)
+            slot = self._slot(leaf, path, leaf.kind)
+            if not is_mixed(leaf):
+                return slot
+            theirs = self._slot(leaf.mixed.theirs, f"{path}: whether it is NumPy's", bool)
+            return OfEither(slot, theirs, THEIRS[leaf.kind])
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)

@@ -89,7 +89,7 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
     mixed = [x for x in operands if is_mixed(x)]
     if mixed:  # it must not matter whose they are
         pairs = zip(operands, kinds, strict=True)
-        sure = [np.dtype(float) if is_mixed(x) else k for x, k in pairs]
+        sure = [np.dtype(x.kind) if type(x) is Number and is_mixed(x) else k for x, k in pairs]
         if ufunc.resolve_dtypes((*sure, *out), **wanted) != (*ins, result):
             require_one_type(mixed[0])
     if name in _COMPARISONS:

@@ -33,7 +33,7 @@ from minicc.frontends.trace.loops.filled import (
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
-from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.numbers import Number, has_term, is_mixed
 from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
@@ -106,6 +106,8 @@ class Appends:
                     raise Unlike(f"`{name}` gets an array that has other names")
                 if whole and (leaf.ndim > 1 and not leaf.shadow().flags.c_contiguous):
                     raise Unlike(f"`{name}` gets an array that lies otherwise in memory")
+                if is_mixed(leaf):
+                    raise Unlike(f"`{name}` gets a number that is Python's or NumPy's")
                 if isinstance(leaf, np.ndarray):
                     raise Unlike(f"`{name}` gets an array that is the same in all rounds")
                 seen.add(id(leaf))

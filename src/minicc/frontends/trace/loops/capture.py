@@ -15,6 +15,7 @@ from minicc.frontends.trace.loops.carried import (
     Carried,
     CarriedArray,
     CarriedCount,
+    CarriedEither,
     CarriedNumber,
     Turned,
     Unlike,
@@ -240,7 +241,7 @@ class Capture:
     def _mixed(self, name: str) -> BaseException | None:
         """The error of a float that the loop may leave as Python's or as NumPy's."""
         if self._may_mix():
-            return WrittenOut(self, f"`{name}` is Python's float or NumPy's, as data say")
+            return WrittenOut(self, f"`{name}` is Python's number or NumPy's, as data say")
         return None
 
     def _may_mix(self) -> bool:
@@ -350,6 +351,8 @@ class Capture:
                 raise type(error)(f"`{n}` {error}") from None
             if after is not None and c.before is not None:
                 states.append(State(c.before, c.arg, after))
+            if isinstance(c, CarriedEither):
+                states.append(c.of_theirs())
         if any(v is _UNBOUND for v in now.values()):
             recorder.write_out("a name is not bound in each round")
         self._require_own(now)
@@ -488,6 +491,8 @@ class Capture:
             # without a round they are what a round of a loop around left, or not bound
             last |= {n: self._gone() for n in self._bound if n not in self._carried}
         for n, c in self._carried.items():
-            if c.after in results:
+            if isinstance(c, CarriedEither):
+                last[n] = c.boxed(self.recorder, *[results[v] for v in c.afters()])
+            elif c.after in results:
                 last[n] = c.boxed(self.recorder, results[c.after])
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})

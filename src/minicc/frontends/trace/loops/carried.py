@@ -15,8 +15,9 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
+from minicc.frontends.trace.loops.body import State
 from minicc.frontends.trace.loops.indices import Index
-from minicc.frontends.trace.numbers import Number, has_term, is_mixed
+from minicc.frontends.trace.numbers import THEIRS, Mixed, Number, has_term, is_mixed
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
@@ -166,41 +167,80 @@ class CarriedNumber:
         raise Unlike(f"was a {self.kind.__name__}, and is a {type(now).__name__} after a round")
 
 
-class CarriedFloat:
-    """A name of a float that is Python's before the first round, and may be NumPy's after it."""
+class CarriedEither:
+    """A name of a number that is Python's before the first round, and may be NumPy's after it."""
 
-    def __init__(self, recorder: Recorder, before: Any, error: BaseException) -> None:
+    def __init__(self, recorder: Recorder, before: Any, kind: type, error: BaseException) -> None:
+        self.kind = kind
         self.error = error
-        self.before: Value | None = float_value(recorder, before)
-        self.arg = Value(TensorType(F64))
+        self.before: Value | None = number_value(recorder, before, kind)
+        self.arg = Value(TensorType(ELEMENTS[kind]))
         self.after: Value | None = None
+        self.theirs = CarriedNumber(recorder, _as_flag(before), bool)
 
     def begin(self, recorder: Recorder, number: str) -> Any:
-        """A traced float."""
+        """A traced number."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        return self.boxed(recorder, self.arg)
+        theirs = self.theirs.begin(recorder, number)
+        return Number.mix(Tracer(recorder, self.arg), self.kind, Mixed(theirs.box, self.error))
 
-    def boxed(self, recorder: Recorder, value: Value) -> Number:
-        """A float that may be NumPy's."""
-        return Number.mix(Tracer(recorder, value), self.error)
+    def boxed(self, recorder: Recorder, value: Value, theirs: Value | None = None) -> Number:
+        """A number that is NumPy's where `theirs` is true."""
+        assert theirs is not None
+        mixed = Mixed(Tracer(recorder, theirs), self.error)
+        return Number.mix(Tracer(recorder, value), self.kind, mixed)
+
+    def afters(self) -> tuple[Value, Value]:
+        """What a round leaves of it, and of whether it is NumPy's."""
+        assert self.after is not None
+        assert self.theirs.after is not None
+        return self.after, self.theirs.after
+
+    def of_theirs(self) -> State:
+        """What goes from round to round of whether it is NumPy's."""
+        assert self.theirs.before is not None
+        return State(self.theirs.before, self.theirs.arg, self.afters()[1])
 
     def made(self, recorder: Recorder, now: Any) -> Value:
-        """A float of either."""
-        if not is_float(now):
-            raise Unlike(f"was a float, and is a {type(now).__name__} after a round")
-        self.after = float_value(recorder, now)
+        """A number of either."""
+        if either_kind(now) is not self.kind:
+            kinds = self.kind.__name__, type(now).__name__
+            raise Unlike("was a {}, and is a {} after a round".format(*kinds))
+        self.theirs.after = self.theirs.made(recorder, _as_flag(now))
+        self.after = number_value(recorder, now, self.kind)
         return self.after
 
 
-def is_float(x: Any) -> bool:
-    """Whether a value is a float of 64 bits, Python's or NumPy's, traced or not."""
+def theirs_of(x: Any) -> Tracer | bool:
+    """Whether a number is NumPy's, as far as is known while tracing."""
+    if is_mixed(x):
+        theirs: Tracer = x.mixed.theirs
+        return theirs
+    return is_scalar(x)
+
+
+def _as_flag(x: Any) -> Any:
+    theirs = theirs_of(x)
+    return theirs if isinstance(theirs, bool) else Number(theirs, bool)
+
+
+def either_kind(x: Any) -> type | None:
+    """The type of Python's that a number has, or that NumPy's is like; None for others."""
     if type(x) is Number:
-        return x.kind is float and x.term is None
-    return type(x) is float or (is_scalar(x) and x.dtype == np.float64)
+        kind: type = x.kind
+        return kind
+    if is_scalar(x):
+        return next((kind for kind, theirs in THEIRS.items() if x.dtype == theirs), None)
+    return type(x) if type(x) in THEIRS else None
 
 
-def float_value(recorder: Recorder, x: Any) -> Value:
-    """A float of 64 bits as a value of rank 0."""
+def number_value(recorder: Recorder, x: Any, kind: type) -> Value:
+    """A number as a value of rank 0; Unlike where 64 bits don't hold it."""
+    if type(x) is kind:
+        try:
+            return recorder.scalar(x, ELEMENTS[kind])
+        except OverflowError as error:
+            raise Unlike("is an int that 64 bits may not hold") from error
     content = content_of(recorder, x)
     return recorder.lift(content) if isinstance(content, np.ndarray) else content
 
@@ -258,16 +298,18 @@ def carried(
 ) -> Carried:
     """How a name's value goes from round to round; Unlike where it can't.
 
-    `mixed` is the error of one that is Python's float or NumPy's, as data say; None where a first
+    `mixed` is the error of one that is Python's number or NumPy's, as data say; None where a first
     round that is written out would tell.
     """
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)):
         return CarriedArray(recorder, before)
-    error = next((x.mixed for x in (before, now) if is_mixed(x)), mixed if is_scalar(now) else None)
-    if error is not None and is_float(before) and not is_scalar(before):
-        return CarriedFloat(recorder, before, error)
+    known = [x.mixed.error for x in (before, now) if is_mixed(x)]
+    error = known[0] if known else mixed if is_scalar(now) else None
+    same = either_kind(before)
+    if error is not None and same is not None and same is either_kind(now):
+        return CarriedEither(recorder, before, same, error)
     if kind is Number and before.kind is int and type(now) is Number and now.counts:
         before = before.counted()
     if kind is float or kind is bool or kind is Number:

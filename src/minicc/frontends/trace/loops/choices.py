@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -23,13 +23,15 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.carried import (
     ELEMENTS,
-    float_value,
-    is_float,
+    Unlike,
+    either_kind,
     is_scalar,
+    number_value,
+    theirs_of,
 )
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.tails import join_tails
-from minicc.frontends.trace.numbers import Number, is_mixed
+from minicc.frontends.trace.numbers import Mixed, Number, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -202,8 +204,7 @@ class Chooser:
         leaves: list[Any] = []
         mapped(lambda leaf, at: leaves.append(leaf), list(way.names.values()))
         for x in leaves:  # arrays of other ways may hold these values, too
-            box = x.box if type(x) is Number and x.term is None else x
-            if isinstance(box, Tracer):
+            for box in _boxes(x):
                 root = box.root
                 if (content := root.held()) in values:
                     root.hold(values[content], root.version)
@@ -239,7 +240,8 @@ class Chooser:
         if type(then) is Index:
             return bool(then.dim == other.dim)
         if type(then) is Number:
-            same = then.kind is other.kind and is_mixed(then) == is_mixed(other)
+            kinds = [(x.kind, x.mixed and x.mixed.theirs.content) for x in (then, other)]
+            same = all(a is b for a, b in zip(*kinds, strict=True))
             return same and self._is_alike(then.box, other.box)
         if isinstance(then, Tracer):
             mine, theirs = then.looks_at(), other.looks_at()
@@ -254,12 +256,10 @@ class Chooser:
     def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
         kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
         recorder = self.recorder
-        mixed = any(map(is_mixed, (then, other)))
-        if mixed or (kinds[0] is not kinds[1] and all(map(is_float, (then, other)))):
-            values = [float_value(recorder, x) for x in (then, other)]
-            chosen = recorder.emit(graph.Select, condition, *values)
-            why = f"`{name}` is Python's float or NumPy's, as data say"
-            return Number.mix(Tracer(recorder, chosen), WrittenOut(recorder.loops[-1], why))
+        kind = either_kind(then)
+        unlike = is_scalar(then) != is_scalar(other) or is_mixed(then) or is_mixed(other)
+        if unlike and kind is not None and kind is either_kind(other):
+            return self._either(condition, name, kind, then, other)
         if kinds[0] is kinds[1] and kinds[0] in ELEMENTS:
             element = ELEMENTS[kinds[0]]
             plain = all(type(x) is not Number or x.counts for x in (then, other))
@@ -285,10 +285,37 @@ class Chooser:
         made.unsure = bool(made.ndim)
         return made
 
+    def _either(self, condition: Value, name: str, kind: type, then: Any, other: Any) -> Number:
+        """A number that is Python's on one side and NumPy's on the other, or may be."""
+        recorder = self.recorder
+        try:
+            values = [number_value(recorder, x, kind) for x in (then, other)]
+        except Unlike:
+            self._refuse(name)
+        chosen = recorder.emit(graph.Select, condition, *values)
+        theirs = self._chosen_flag(condition, theirs_of(then), theirs_of(other))
+        why = f"`{name}` is Python's {kind.__name__} or NumPy's, as data say"
+        mixed = Mixed(Tracer(recorder, theirs), WrittenOut(recorder.loops[-1], why))
+        return Number.mix(Tracer(recorder, chosen), kind, mixed)
+
+    def _chosen_flag(self, condition: Value, then: Tracer | bool, other: Tracer | bool) -> Value:
+        """Which of two truth values a condition chooses, without a choice where one is known."""
+        emit = self.recorder.emit
+        if isinstance(then, bool) and isinstance(other, bool):
+            return condition if then else emit(graph.Not, condition)
+        if isinstance(other, bool):
+            condition, then, other = emit(graph.Not, condition), other, then
+        assert not isinstance(other, bool)
+        if not isinstance(then, bool):
+            return emit(graph.Select, condition, then.value(), other.value())
+        if then:
+            return emit(graph.Or, condition, other.value())
+        return emit(graph.And, emit(graph.Not, condition), other.value())
+
     def _lifted(self, content: Content) -> Value:
         return content if isinstance(content, Value) else self.recorder.lift(content)
 
-    def _refuse(self, name: str) -> None:
+    def _refuse(self, name: str) -> NoReturn:
         what = f"`{name}`" if name else "what ends it"
         self.recorder.write_out(f"{what} is another thing on each side of a branch")
 
@@ -319,6 +346,13 @@ class Chooser:
         known = [self.choices.ops, *[w.ops for w in self.choices.ways]]  # chosen ones, too
         made = next((ops[value] for ops in known if value in ops), None)
         return made if isinstance(made, graph.InsertSlice) else None
+
+
+def _boxes(x: Any) -> list[Tracer]:
+    """The traced values that a value of Python's stands for."""
+    if type(x) is Number and x.term is None:
+        return [x.box] if x.mixed is None else [x.box, x.mixed.theirs]
+    return [x] if isinstance(x, Tracer) else []
 
 
 def _alike(left: graph.InsertSlice, right: graph.InsertSlice) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
-from minicc.frontends.trace.loops.carried import Carried, CarriedCount, Unlike
+from minicc.frontends.trace.loops.carried import Carried, CarriedCount, CarriedEither, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Left
 from minicc.frontends.trace.loops.code import Test, flow_of, jump_at, raises_at, test_at
 from minicc.frontends.trace.loops.extents import in_all_rounds
@@ -296,6 +296,9 @@ class WhileCapture(Capture):
                 bound[n] = c.boxed(recorder, rounds)
                 continue
             state, value = next(states)
+            if isinstance(c, CarriedEither):
+                bound[n] = c.boxed(recorder, value, next(states)[1])
+                continue
             known = state.after in results and isinstance(self._now[n], (Tracer, Number))
             if not known or c.after is not None:
                 bound[n] = c.boxed(recorder, value)

@@ -1,0 +1,233 @@
+"""Floats that are Python's or NumPy's, as data say: sums of some elements, the greatest so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+from minicc.ir.verify import verify
+
+
+def sum_of_some(x: Any) -> Any:
+    total = 0.0
+    for k in range(len(x)):
+        if x[k] > 1:
+            total += x[k]
+    return total
+
+
+def greatest(x: Any) -> Any:
+    best, at = -np.inf, -1
+    for k in range(len(x)):
+        if x[k] > best and x[k] > 1:
+            best, at = x[k], k
+    return best, at
+
+
+def drop(x: Any) -> Any:
+    peak, most = x[0], 0.0
+    for v in x:
+        if v > peak:
+            peak = v
+        if peak - v > most and peak > 1:
+            most = peak - v
+    return {"most": most, "peak": peak}
+
+
+def mean_of_some(x: Any) -> Any:
+    total, n = 0.0, 0
+    for v in x:
+        if v > 1:
+            total += v
+            n += 1
+    return total / n if n else total
+
+
+def several(x: Any) -> Any:
+    low, high, other = 0.0, 0.0, 0.0
+    for v in x:
+        if v > 1:
+            high = v
+        elif v < -1:
+            low = v
+        if low + high > 0.5:
+            other = 2.0
+    return low, high, low * high - 1, abs(other), -low, math.sqrt(abs(high)), float(low)
+
+
+def of_loops(x: Any) -> Any:
+    best = 0.0
+    for k in range(len(x)):
+        part = 0.0
+        for j in range(k):
+            if x[j] > 1:
+                part += x[j]
+        if part > best:
+            best = part
+    return best, part
+
+
+def by_a_while(x: Any) -> Any:
+    total, k = 0.0, 0
+    while x[k % len(x)] < 2 and k < 90:
+        if x[k % len(x)] > 1:
+            total += x[k % len(x)]
+        k += 1
+    return total, k
+
+
+def left_early(x: Any) -> Any:
+    total = 0.0
+    for v in x:
+        if v > 1.5:
+            total = v
+            if total > 1.75:
+                break
+        total = total * 0.5
+    return total
+
+
+def back_again(x: Any) -> Any:
+    last = 1.5
+    for v in x:
+        last = v if v > 1 else 2.5
+    return last
+
+
+def in_arrays(x: Any) -> Any:
+    total = 0.0
+    for v in x:
+        if v > 1:
+            total += v
+    return np.array([total, 1.0]), np.full(3, total), x * total, np.sqrt(total)
+
+
+def printed(x: Any) -> Any:
+    total = 0.0
+    for v in x:
+        if v > 1:
+            total = v
+    return f"{total!r} {type(total).__name__} {isinstance(total, np.float64)}", total
+
+
+def asked(x: Any) -> Any:
+    total = 0.0
+    for v in x:
+        if v > 1:
+            total += v
+    return total.dtype.name if isinstance(total, np.float64) else round(total, 2)
+
+
+def listed(x: Any) -> Any:
+    total, totals = 0.0, []
+    for v in x:
+        if v > 1:
+            total = v
+        totals.append(total)
+    return totals
+
+
+def compared(x: Any) -> Any:
+    low, high = 0.0, x[0] * 0
+    above = False
+    for v in x:
+        if v > 1:
+            low = v
+            above = v > 1.5
+    return low == high, low > 0.5, above, not above
+
+
+def ints(x: Any) -> Any:
+    whole = np.floor(x).astype(np.int64)
+    best, last = 0, 7
+    for k in range(len(x)):
+        if whole[k] > best:
+            best = whole[k]
+        if x[k] > 1:
+            last = whole[k]
+    return best, last, x[last % 3 - 1] + x[best % len(x)]
+
+
+def wide(x: Any) -> Any:
+    best = 0
+    for v in np.floor(x).astype(np.int64) * 4_000_000_000:
+        if v > best:
+            best = v
+    with np.errstate(all="ignore"):
+        return best * best, best / 3
+
+
+def after_branches_that_write(x: Any) -> Any:
+    """What follows the branches is recorded once for all of them, whose it is included."""
+    total, step, other = 0.0, 1.5, 2.0
+    for i in range(1, 9):
+        if x[i] > 1:
+            other += step
+            if i > 5:
+                step = 1.0
+                x[i] = total
+            else:
+                x[i] += other
+        else:
+            x[i] = step
+        last = 0.0
+        for j in range(i):
+            if x[j] > 3:
+                last = x[j]
+        total += last
+    return total, step, other
+
+
+def by_extremes(x: Any) -> Any:
+    low, high = 0.0, 1.5
+    for v in x:
+        high = min(low, high) if low > high else max(high, v)
+        if v > 1:
+            low = v
+    return low, high
+
+
+CAPTURED: list[Callable[[Any], Any]] = [
+    sum_of_some,
+    greatest,
+    drop,
+    mean_of_some,
+    several,
+    of_loops,
+    by_a_while,
+    back_again,
+    in_arrays,
+    compared,
+    after_branches_that_write,
+    by_extremes,
+]
+OTHERS: list[Callable[[Any], Any]] = [left_early, printed, asked, listed, ints, wide]
+
+
+def same(have: Any, want: Any) -> bool:
+    if isinstance(want, dict):
+        have, want = [*have.items()], [*want.items()]
+    if isinstance(want, (tuple, list)):
+        return type(have) is type(want) and all(map(same, have, want)) and len(have) == len(want)
+    alike = type(have) is type(want) and np.shape(have) == np.shape(want)
+    return alike and (have == want if type(want) is str else np.allclose(have, want, rtol=1e-12))
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+@pytest.mark.parametrize("f", [*CAPTURED, *OTHERS], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_and_types(f: Callable[[Any], Any], threads: int) -> None:
+    g = minicc.jit(f, threads=threads)
+    rng = np.random.default_rng(0)
+    for data in (rng.normal(size=40) * 2, np.zeros(40), -np.ones(40), np.arange(40.0) / 20):
+        assert same(g(data.copy()), f(data.copy())), data
+    if f in CAPTURED:
+        assert "run by NumPy" not in str(g.explain(data))
+        assert any("a loop of the graph" in text for text in g.explain(data).loops)
+        for segment in g.lower(data).segments:
+            verify(segment.module)
