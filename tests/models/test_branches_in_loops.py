@@ -427,3 +427,68 @@ def bound_by_rounds_that_may_be_none(x: Any) -> Any:
 
 def test_a_name_that_a_last_loop_without_rounds_does_not_bind() -> None:
     compare(bound_by_rounds_that_may_be_none)
+
+
+def found_or_not(x: Any, at: Any) -> Any:
+    """Places that lie outside of the array on the side that does not read there."""
+    for k in range(len(at)):
+        x[k] = x[at[k]] if at[k] < len(x) and x[at[k]] > 0 else -1
+    return x
+
+
+def searched(x: Any, at: Any) -> Any:
+    places = np.empty(len(at), int)
+    for k, v in enumerate(at):
+        low, high = 0, len(x)
+        while low < high:
+            middle = (low + high) // 2
+            if x[middle] < v:
+                low = middle + 1
+            else:
+                high = middle
+        places[k] = low if low < len(x) and x[low] == v else -1
+    return places
+
+
+def flipped(x: Any, at: Any) -> Any:
+    total = 0.0
+    for k in at:
+        if k < len(x):
+            x[k] = 1 if x[k] * x.sum() >= 0 else -1
+        total += x @ x
+    return x, total
+
+
+@pytest.mark.parametrize("f", [found_or_not, searched, flipped], ids=lambda f: f.__name__)
+def test_what_fails_on_a_side_alone(f: Callable[..., Any]) -> None:
+    """An index is looked at on the side of a branch that is taken, and nowhere else."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=30))
+    inside, beyond = rng.integers(0, 30, 30), rng.integers(0, 40, 30)
+    g = minicc.jit(f, threads=1)
+    for at in (inside, beyond, inside):
+        theirs, mine = x.copy(), x.copy()
+        want, have = f(theirs, at), g(mine, at)
+        assert type(have) is type(want)
+        for w, h in zip(want, have, strict=True):
+            np.testing.assert_allclose(h, w, rtol=1e-12)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    assert "run by NumPy" not in str(g.explain(x.copy(), beyond))
+
+
+def without_a_guard(x: Any, at: Any) -> Any:
+    for k in range(len(at)):
+        x[k] = x[at[k]] if x[k] > 0 else -1
+    return x
+
+
+def test_what_fails_on_the_side_that_is_taken() -> None:
+    at = np.arange(30)
+    g = minicc.jit(without_a_guard, threads=1)
+    np.testing.assert_array_equal(g(np.ones(30), at), np.ones(30))
+    at[7] = 30
+    x = np.ones(30)
+    x[7] = -2
+    assert g(x.copy(), at)[7] == -1
+    with pytest.raises(IndexError, match="index 30 is out of bounds"):
+        g(np.ones(30), at)

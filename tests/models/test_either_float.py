@@ -192,6 +192,17 @@ def by_extremes(x: Any) -> Any:
     return low, high
 
 
+def roots(x: Any) -> Any:
+    """An int of Python's that a while makes NumPy's, as an index and as what is stored."""
+    parents = np.arange(len(x)) // 2 * (x > 0)
+    for k in range(len(parents)):
+        root = k
+        while parents[root] != root:
+            root = parents[root]
+        parents[k] = root
+    return parents, root
+
+
 CAPTURED: list[Callable[[Any], Any]] = [
     sum_of_some,
     greatest,
@@ -205,6 +216,7 @@ CAPTURED: list[Callable[[Any], Any]] = [
     compared,
     after_branches_that_write,
     by_extremes,
+    roots,
 ]
 OTHERS: list[Callable[[Any], Any]] = [left_early, printed, asked, listed, ints, wide]
 

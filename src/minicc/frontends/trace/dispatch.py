@@ -50,9 +50,9 @@ _ARRAYS = ("where", "array", "full", "full_like", "zeros_like", "ones_like", "te
 _KEEPS = ("transpose", "ndarray.transpose", "squeeze", "swapaxes")  # scalars as what they are
 # These take an index for the number that it is, not for a number of elements.
 _OF_NUMBERS = ("where", "clip", "full_like", "array", "asarray", "__getitem__", "__setitem__")
-# These make a float64 of a float, whether it is Python's or NumPy's.
-_OF_ARRAYS = ("__setitem__", "array", "asarray", "asanyarray", "stack", "hstack", "vstack",
-              "column_stack", "concatenate", "append", "full", "full_like")  # fmt: skip
+# To these a number is the same whether it is Python's or NumPy's.
+_OF_ARRAYS = ("__getitem__", "__setitem__", "array", "asarray", "asanyarray", "stack", "hstack",
+              "vstack", "column_stack", "concatenate", "append", "full", "full_like")  # fmt: skip
 _OF_MEMORY = ("shares_memory", "may_share_memory")  # which ask nothing of elements
 _NUMBERS = "?bhilqBHILQefdFD"  # characters of types that a graph has; a long double is none
 _TRIES = 4  # runs of an implementation that reads values

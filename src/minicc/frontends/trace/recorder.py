@@ -270,10 +270,22 @@ class Recorder:
             self.outside[value] = frozenset[int]().union(*found)
 
     def emit_unsure(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
-        """`emit` for what fails where an index is out of bounds, also if its result is unused."""
-        value = self.emit(cls, *args, **attrs)
+        """`emit` for what fails where an index is out of bounds, also if its result is unused.
+
+        The index is the second operand.
+        """
+        value = self.emit(cls, args[0], self._masked(args[1]), *args[2:], **attrs)
         self.may_fail([value])
         return value
+
+    def _masked(self, index: Value) -> Value:
+        """An index that is 0 on sides of branches that a round does not take."""
+        for capture in self.loops:
+            if ("masked", capture.key) in self.plain:
+                zero = self.broadcast(self.scalar(0, index.type.dtype), index.type.extents)
+                for condition, side in capture.choices.path():
+                    index = self.emit(graph.Select, condition, *[index, zero][:: 1 if side else -1])
+        return index
 
     def may_fail(self, values: Iterable[Value]) -> None:
         """Note values whose computation may fail, also if nothing is made of them."""

@@ -34,7 +34,7 @@ from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.restarts import WrittenOut
+from minicc.frontends.trace.restarts import Again, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine
 from minicc.ir.core import Value, region_key
@@ -433,8 +433,9 @@ class Capture:
     def _keep_unsure(self, states: list[State]) -> str:
         """Have each round leave what may fail, though nothing is made of it; why it can't."""
         for v in self._unneeded(states):
-            if self.choices.ways:
-                return "a side of a branch may fail, and nothing is made of it"
+            if self.choices.ways and ("masked", self.key) not in self.recorder.plain:
+                self.recorder.plain["masked", self.key] = ""  # what fails on a side alone
+                self.recorder.end(Again())
             if not self._is_alike(v):
                 return "what may fail in a round has a shape of its own there"
             states.append(self._last(v))

@@ -226,7 +226,7 @@ def _as_flag(x: Any) -> Any:
 
 def either_kind(x: Any) -> type | None:
     """The type of Python's that a number has, or that NumPy's is like; None for others."""
-    if type(x) is Number:
+    if issubclass(type(x), Number):  # an index, too
         kind: type = x.kind
         return kind
     if is_scalar(x):

@@ -13,7 +13,7 @@ place; and where two names share an array on one side alone, the loop is written
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -102,6 +102,10 @@ class Choices:
         if known is not condition:
             self.recorder.write_out("a round asks otherwise when it is recorded again")
         return self.sides[n]
+
+    def path(self) -> Iterator[tuple[Value, bool]]:
+        """What this way has been asked so far, with the sides that it takes."""
+        return zip(self.asked, self.sides, strict=False)
 
     def go_on(self, names: dict[str, Any], contents: dict[int, Content]) -> bool:
         """Remember what a way left; whether there is another to go."""
