@@ -172,6 +172,7 @@ class Flow:
     def __init__(self, steps: list[dis.Instruction], place: dict[int, int]) -> None:
         self.steps = steps
         self.place = place
+        self._jumps: dict[Any, list[int]] = {}  # that ask, by where their conditions stand
         self.ends: dict[int, int] = {}  # the last instruction that leads back to a loop's head
         for n, step in enumerate(steps):
             target = self.target(n)
@@ -253,10 +254,11 @@ class Flow:
 
     def copies(self, n: int) -> Iterator[int]:
         """The jumps that are of the same condition of the program's text."""
-        where = self.steps[n].positions
-        for m, step in enumerate(self.steps):
-            if m != n and step.positions == where and len(self.sides(m)) == 2:
-                yield m
+        if not self._jumps:
+            for m, step in enumerate(self.steps):
+                if len(self.sides(m)) == 2:
+                    self._jumps.setdefault(step.positions, []).append(m)
+        return (m for m in self._jumps.get(self.steps[n].positions, ()) if m != n)
 
     def places(self, jumps: Mapping[int, int]) -> Mapping[int, bool]:
         """For jumps and their copies what they ask for, so that they lead to where they stay."""
