@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from functools import cache
 from typing import Any
 
@@ -223,5 +224,13 @@ def run_rounds(team: Team, code: Library, rounds: int, extent: int, work: int) -
 
 
 def running() -> int:
-    """The threads of this process, whoever started them."""
-    return len(os.listdir("/proc/self/task"))
+    """The threads of this process, whoever started them, without those that are just ending."""
+
+    def count() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    before, now = -1, count()
+    while now != before:
+        time.sleep(0.02)
+        before, now = now, count()
+    return now

@@ -26,7 +26,7 @@ def all_end(before: int) -> bool:
     end = time.monotonic() + 30
     while running() > before and time.monotonic() < end:
         time.sleep(0.001)
-    return running() <= before
+    return running() == before
 
 
 def test_a_team_of_one_starts_no_thread() -> None:
