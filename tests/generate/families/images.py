@@ -145,7 +145,8 @@ def moved_images(draft: Draft) -> None:
         )
     else:
         m, kernel = source.pick((1, 4)), [source.count(1, 3), source.count(2, 3)]
-        pads = draft.fresh(np.array([source.count(0, k - 1) for k in (*kernel, *kernel)]), 1)
+        # on both sides together less than the kernel, for some images have one row
+        pads = draft.fresh(np.array([source.count(0, (k - 1) // 2) for k in (*kernel, *kernel)]), 1)
         draft.node(
             op,
             [
