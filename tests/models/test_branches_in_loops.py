@@ -492,3 +492,15 @@ def test_what_fails_on_the_side_that_is_taken() -> None:
     assert g(x.copy(), at)[7] == -1
     with pytest.raises(IndexError, match="index 30 is out of bounds"):
         g(np.ones(30), at)
+
+
+def test_what_sides_choose_between_lies_as_both_do() -> None:
+    def f(x: Any, y: Any) -> Any:
+        for v in y:
+            turned = (x * 2).T.copy(order="F") if v > 0 else (x * 3).T.copy(order="F")
+        return turned
+
+    x, y = np.arange(6.0).reshape(2, 3), np.array([1.0, -1, 2] * 9)
+    want, have = f(x, y), minicc.jit(f, threads=1)(x, y)
+    np.testing.assert_array_equal(have, want)
+    assert have.strides == want.strides

@@ -70,7 +70,7 @@ class CarriedArray:
         self.before: Value | None = value
         self.arg = Value(value.type)
         self.scalar = is_scalar(before)
-        self.strides = _strides(before)
+        self.strides = strides_of(before)
         self.box: Callable[[], Tracer | None] = lambda: None
         self._start: Tracer | None = None
 
@@ -99,12 +99,12 @@ class CarriedArray:
         if is_scalar(now) != self.scalar:
             raise Unlike("was an array without axes or a scalar, and is the other after a round")
         value = same_type(recorder, content_of(recorder, now), self.arg)
-        if _strides(now) != self.strides:
+        if strides_of(now) != self.strides:
             raise Unlike("lies otherwise in memory after a round")
         return value
 
 
-def _strides(x: Any) -> tuple[int, ...]:
+def strides_of(x: Any) -> tuple[int, ...]:
     """How an array lies in memory, where that is not row by row."""
     if not isinstance(x, Tracer) or x.ndim < 2 or any(type(n) is not int for n in x.shape):
         return ()

@@ -27,6 +27,7 @@ from minicc.frontends.trace.loops.carried import (
     either_kind,
     is_scalar,
     number_value,
+    strides_of,
     theirs_of,
 )
 from minicc.frontends.trace.loops.indices import Index
@@ -282,11 +283,14 @@ class Chooser:
         if is_scalar(then) != is_scalar(other):
             self._refuse(name)
         left, right = (self._lifted(content_of(recorder, x)) for x in (then, other))
-        if left.type != right.type:
+        strides = strides_of(then)
+        if left.type != right.type or strides != strides_of(other):
             self._refuse(name)
         chosen = recorder.emit(graph.Select, condition, left, right)
         made = Tracer(recorder, chosen, scalar=is_scalar(then))
         made.unsure = bool(made.ndim)
+        if strides:
+            made.lies(strides)
         return made
 
     def _either(self, condition: Value, name: str, kind: type, then: Any, other: Any) -> Number:
