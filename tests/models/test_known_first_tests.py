@@ -303,6 +303,18 @@ def bound_alike_at_the_last_test(x: Any, y: Any) -> Any:
     return lo, g
 
 
+@case(RIGHT, one)
+def between(x: Any) -> Any:
+    n = 0
+    while True:
+        n += 1
+        if n > 5 or (0 < x[0] < 1):
+            break
+    while -1 < x[n % 6] < 2 and n < 40:
+        n += 1
+    return n
+
+
 @case(RIGHT, two)
 def floats_of_either_kind(x: Any, y: Any) -> Any:
     i, s, t, error = 0, 0.5, 0.0, 1.0

@@ -227,17 +227,20 @@ class Flow:
     def test_of_while(self, code: types.CodeType, n: int) -> Test | None:
         """One of several tests of the innermost loop around it, a `while`.
 
-        Python has copies of the tests of a `while` before it, and asks these first.
+        Python has copies of the tests of a `while` before it, and asks these first. They lead out
+        of it as well; the parts of `0 < x < 3`, which stand at one place, too, do not.
         """
-        return next((t for m in (n, *self.copies(n)) if (t := self._while_left_at(code, m))), None)
+        found = (self._while_left_at(code, m, {*self.sides(n)}) for m in (n, *self.copies(n)))
+        return next(filter(None, found), None)
 
-    def _while_left_at(self, code: types.CodeType, n: int) -> Test | None:
+    def _while_left_at(self, code: types.CodeType, n: int, ways: Set[int]) -> Test | None:
+        """The test at a jump, if it leaves the loop for where one of some `ways` leads."""
         head = self.while_around(n)
         inside = set() if head is None else self.within(head)
         stays, left = (
             [s for s in self.sides(n) if (s in inside) is side] for side in (True, False)
         )
-        if len(stays) != 1 or len(left) != 1 or n not in inside:
+        if len(stays) != 1 or len(left) != 1 or n not in inside or left[0] not in ways:
             return None
         body = _Body(code, self.steps, self.place, n, (stays[0], 0), {n}, {left[0]})
         loop = body.facts()
