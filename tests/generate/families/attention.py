@@ -218,6 +218,15 @@ def masked_attention(draft: Draft) -> None:
     draft.node("DecoderMaskedMultiHeadAttention", inputs, outputs, domain=MICROSOFT, **how)
 
 
+def _operands(
+    draft: Draft, outer: tuple[int, int], heads: tuple[int, ...], size: int, kind: np.dtype[Any]
+) -> list[Item | None]:
+    """Queries, keys and values, each alone or all in the first."""
+    if draft.source.chance(0.3):
+        return [small(draft, *outer, sum(heads) * size, kind=kind), None, None]
+    return [small(draft, *outer, n * size, kind=kind) for n in heads]
+
+
 def _angles(draft: Draft, size: int, kind: np.dtype[Any], how: dict[str, Any]) -> list[Item | None]:
     """The cosines and sines of a rotation, if there is one."""
     if size < 16 or draft.source.chance(0.5):
@@ -254,14 +263,7 @@ def grouped_attention(draft: Draft) -> None:
     else:
         whole_of = source.rng.integers(steps, total + 1, batch)
         whole_of[0] = total
-    if source.chance(0.3):
-        qkv: list[Item | None] = [
-            small(draft, batch, steps, (heads + 2 * shared) * size, kind=kind),
-            None,
-            None,
-        ]
-    else:
-        qkv = [small(draft, batch, steps, n * size, kind=kind) for n in (heads, shared, shared)]
+    qkv = _operands(draft, (batch, steps), (heads, shared, shared), size, kind)
     kept = [None if past is None else small(draft, batch, shared, past, size, kind=kind)
             for _ in range(2)]  # fmt: skip
     angles = _angles(draft, size, kind, how)
@@ -330,14 +332,7 @@ def sparse_attention(draft: Draft) -> None:
     }
     lengths = np.full(batch, total) if first else source.rng.integers(1, total + 1, batch)
     lengths[0] = total
-    if source.chance(0.3):
-        qkv: list[Item | None] = [
-            small(draft, batch, steps, (heads + 2 * shared) * size, kind=kind),
-            None,
-            None,
-        ]
-    else:
-        qkv = [small(draft, batch, steps, n * size, kind=kind) for n in (heads, shared, shared)]
+    qkv = _operands(draft, (batch, steps), (heads, shared, shared), size, kind)
     kept = [small(draft, batch, shared, room, size, kind=kind) for _ in range(2)]
     layouts = source.pick([n for n in (1, heads) if heads % n == 0])
     ends = [draft.fresh(np.array([total], I32), 0.4), draft.fresh(lengths.astype(I32), 0.4)]

@@ -228,7 +228,7 @@ class Capture:
     def _mistaken(self, now: dict[str, Any]) -> list[str]:
         """Names taken for what they are not: an int that not all ways change alike for a count.
 
-        Or a float that may be NumPy's for Python's.
+        Or a number that may be NumPy's for Python's.
         """
 
         def mistaken(taken: Carried, value: Any) -> bool:
@@ -239,7 +239,7 @@ class Capture:
         return [n for n, c in self._carried.items() if mistaken(c, now[n])]
 
     def _mixed(self, name: str) -> BaseException | None:
-        """The error of a float that the loop may leave as Python's or as NumPy's."""
+        """The error of a number that the loop may leave as Python's or as NumPy's."""
         if self._may_mix():
             return WrittenOut(self, f"`{name}` is Python's number or NumPy's, as data say")
         return None
