@@ -306,7 +306,7 @@ class Jitted:
         try:
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
         except Diverged:
-            tree = Tree(tree.plain)
+            tree = Tree(tree.learned)
             tree.folds = False
             path = path.again(tree)
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)

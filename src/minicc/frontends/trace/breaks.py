@@ -15,6 +15,7 @@ import numpy as np
 
 from minicc.frontends.trace.loops.body import in_all_sizes
 from minicc.frontends.trace.loops.choices import work
+from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
     Action,
@@ -52,14 +53,14 @@ class Diverged(BaseException):
 class Tree:
     """All known paths of one specialisation: the first node, and nodes by the state before them.
 
-    `plain` are the loops that can't be captured, and why.
+    `learned` is what attempts at its traces have found about loops.
     """
 
-    def __init__(self, plain: dict[Any, str] | None = None) -> None:
+    def __init__(self, learned: LearnedOfLoops | None = None) -> None:
         self.root: Node | None = None
         self.after: dict[Any, Node] = {}
         self.folds = True
-        self.plain: dict[Any, str] = {} if plain is None else plain
+        self.learned = LearnedOfLoops() if learned is None else learned
 
     def is_hosted(self) -> bool:
         """Whether NumPy computes all that is known of it as soon, and Python reads nothing."""

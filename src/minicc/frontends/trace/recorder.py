@@ -21,6 +21,7 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.loops.extents import Extent, Rounds, sure
+from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.loops.watch import Watch
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again, GivenUp, TooLong, WrittenOut
@@ -99,7 +100,7 @@ class Recorder:
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
         self.rounds = Rounds(self.write_out)
-        self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
+        self.learned = LearnedOfLoops()  # by earlier attempts
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         # what stands for numbers that loops begin with, by its identity, and for which loop
@@ -281,7 +282,7 @@ class Recorder:
     def _masked(self, index: Value) -> Value:
         """An index that is 0 on sides of branches that a round does not take."""
         for capture in self.loops:
-            if ("masked", capture.key) in self.plain:
+            if self.learned[capture.key].masks:
                 zero = self.broadcast(self.scalar(0, index.type.dtype), index.type.extents)
                 for condition, side in capture.choices.path():
                     index = self.emit(graph.Select, condition, *[index, zero][:: 1 if side else -1])

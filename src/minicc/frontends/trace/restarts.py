@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minicc.errors import UnsupportedError
+from minicc.frontends.trace.loops.learned import End
 
 
 class WrittenOut(BaseException):
@@ -14,10 +15,11 @@ class WrittenOut(BaseException):
     catch it.
     """
 
-    def __init__(self, loop: Any, reason: str, end: str = "") -> None:
+    def __init__(self, loop: Any, reason: str, end: End | None = None) -> None:
         super().__init__(reason)
-        self.key = (end, loop.key) if end else loop.key
+        self.key = loop.key
         self.reason = reason
+        self.end = end
 
 
 class Again(BaseException):

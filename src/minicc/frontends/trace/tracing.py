@@ -16,6 +16,7 @@ from minicc.frontends.trace.given import Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.loops.body import in_all_sizes
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.loops.opened import watch_entries
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
@@ -114,14 +115,14 @@ def trace_values(
     a number that may be none is to be a constant. `given` says which may be none, and
     `sizes` which extents are symbols.
     """
-    plain: dict[Any, str] = {} if path is None else path.tree.plain
+    learned = LearnedOfLoops() if path is None else path.tree.learned
     # loops of few rounds are written out; where that is long captured; where that is no better not
     manners = iter([(FEW, True), (1, True), (FEW, False)])
     few, hasty = next(manners)
     while True:
         recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f), few, hasty)
         recorder.path = path
-        recorder.plain = plain
+        recorder.learned = learned
         if sizes is not None:
             sizes.guards = {}
             recorder.rounds.sizes = sizes
@@ -131,22 +132,21 @@ def trace_values(
                 given.end()
             return traced
         except Again:
-            path = None if path is None else path.again(Tree(plain))
+            path = None if path is None else path.again(Tree(learned))
             continue
         except TooLong:
             few, hasty = next(manners)
-            path = None if path is None else path.again(Tree(plain))
+            path = None if path is None else path.again(Tree(learned))
             continue
         except WrittenOut as given_up:
-            key, why = given_up.key, given_up.reason
+            learned.write_out(given_up.key, given_up.reason, given_up.end)
         except Exception as error:
             if not recorder.loops:
                 raise
-            key = recorder.loops[-1].key
             why = f"a round raises {type(error).__name__}{said_by(error)}"
-        plain[key] = why
+            learned.write_out(recorder.loops[-1].key, why)
         if path is not None:
-            path = path.again(Tree(plain) if given and given.boxes else None)
+            path = path.again(Tree(learned) if given and given.boxes else None)
 
 
 def said_by(error: BaseException) -> str:

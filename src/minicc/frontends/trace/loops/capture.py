@@ -433,8 +433,9 @@ class Capture:
     def _keep_unsure(self, states: list[State]) -> str:
         """Have each round leave what may fail, though nothing is made of it; why it can't."""
         for v in self._unneeded(states):
-            if self.choices.ways and ("masked", self.key) not in self.recorder.plain:
-                self.recorder.plain["masked", self.key] = ""  # what fails on a side alone
+            learned = self.recorder.learned[self.key]
+            if self.choices.ways and not learned.masks:
+                learned.masks = True  # it may fail on a side alone
                 self.recorder.end(Again())
             if not self._is_alike(v):
                 return "what may fail in a round has a shape of its own there"

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
+from minicc.frontends.trace.loops.learned import End
 from minicc.frontends.trace.sizes import Sizes
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
@@ -96,11 +97,11 @@ class Rounds:
         low = affine_facts.extreme_within(value, self.counts, most=False)
         return low, affine_facts.extreme_within(value, self.counts)
 
-    def ends_beyond(self, loop: str, value: Dim, most: int) -> Iterator[str]:
+    def ends_beyond(self, loop: str, value: Dim, most: int) -> Iterator[End]:
         """Which round of a loop alone, its first or last, has an expression not in `0 .. most`."""
         later = {loop: affine.symbol(loop) + 1}
         fewer = self.counts | {loop: affine.add(self.counts[loop], -1)}
-        without = {
+        without: dict[End, Any] = {
             "first": ({n: affine.substitute(c, later) for n, c in fewer.items()}, later),
             "last": (fewer, {}),
         }

@@ -170,8 +170,9 @@ Dispatch.test = told
 
 def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     """The items of a loop: some for recording its body, or all of them."""
-    why, first, stride = site.code.refused or recorder.plain.get(site.key, ""), 0, 1
-    begins, ends = (int((end, site.key) in recorder.plain) for end in ("first", "last"))
+    learned = recorder.learned[site.key]
+    why, first, stride = site.code.refused or learned.refused, 0, 1
+    begins, ends = "first" in learned.alone, "last" in learned.alone
     if not why:
         reach = Reach.of(recorder, site)
         why = reach.why

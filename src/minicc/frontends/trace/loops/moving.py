@@ -137,7 +137,7 @@ def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
         why = f"an index is {low} to {high}, along an axis of {extent}"
         for loop in recorder.loops:
             for end in recorder.rounds.ends_beyond(loop.number, index.dim, most):
-                if (end, loop.key) not in recorder.plain:
+                if end not in recorder.learned[loop.key].alone:
                     raise WrittenOut(loop, why, end)
         recorder.write_out(why)
     return index

@@ -85,7 +85,7 @@ def _open(recorder: Recorder, frame: FrameType, entry: Entry) -> None:
     if not any(map(_may_begin, map(names_of(frame).get, entry.names))):
         return
     key = frame.f_code, entry.head
-    if key in recorder.plain:
+    if recorder.learned[key].refused:
         return
     if any(c.site.frame is frame and c.key == key for c in recorder.loops):
         return
@@ -110,14 +110,13 @@ def _begin_with(recorder: Recorder, key: tuple[CodeType, int]) -> None:
 
     What kept loops within from being captured may be a number that is traced from now on.
     """
-    if {("open", key), ("shut", key)} & recorder.plain.keys():
+    if recorder.learned[key].opens is not None:
         return
     flow = flow_of(key[0])
     within = flow.within(flow.heads_around(flow.place[key[1]])[0])
-    places = {(key[0], flow.steps[n].offset) for n in within}
-    for known in [k for k in recorder.plain if places & {k, k[1]}]:
-        del recorder.plain[known]
-    recorder.plain["open", key] = ""
+    for n in within:
+        recorder.learned.pop((key[0], flow.steps[n].offset), None)
+    recorder.learned[key].opens = True
     recorder.end(Again())
 
 
@@ -138,8 +137,9 @@ def linger(recorder: Recorder) -> None:
 
 def shut(recorder: Recorder, site: Site) -> None:
     """Begin again with a loop not opened, if it was."""
-    if recorder.plain.pop(("open", site.key), None) is not None:
-        recorder.plain["shut", site.key] = ""
+    learned = recorder.learned[site.key]
+    if learned.opens:
+        learned.opens = False
         recorder.end(Again())
 
 
@@ -175,9 +175,8 @@ def grown(ops: Iterable[Op], stand: Number, now: Any) -> Any:
 def watch_entries(recorder: Recorder) -> None:
     """Listen for frames that come to the loops that are opened."""
     entries: dict[CodeType, dict[int, Entry]] = {}
-    for key in recorder.plain:
-        if key[0] == "open":
-            code, head = key[1]
+    for (code, head), learned in recorder.learned.items():
+        if learned.opens:
             found = (e for e in entries_around(code, head) if e is not None and e.head == head)
             entries.setdefault(code, {}).update((e.line, e) for e in found)
     for code, by_line in entries.items():
