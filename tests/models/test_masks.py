@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.api import jitted
 
 Array = Any
 R = np.random.default_rng(5)
@@ -67,17 +69,26 @@ IN_THE_GRAPH: list[Callable[..., Any]] = [
     lambda x, y: np.round(np.clip(y[y > 0], 0.1, 0.9), 2).sum(),
     lambda x, y: np.where(y[y > 0] > 1, 1.0, y[y > 0]).sum(),
 ]  # fmt: skip
-BY_NUMPY: list[Callable[..., Any]] = [
+COUNTED: list[Callable[..., Any]] = [
     _rows,
     lambda x, y: y[y > 0],
     lambda x, y: (y[y > 0] ** 2, len(y[y > 0]), y[y > 0].shape),
     lambda x, y: y[y > 0].cumsum(),
     lambda x, y: y[y > 0] * y[y > 0][0],
-    lambda x, y: sum(y[y > 0]),
     lambda x, y: np.where(x > 0),
     lambda x, y: y[np.where(y > 0)[0] // 2],
-    lambda x, y: np.sort(x[:, y[:3] > 0]),
+    lambda x, y: np.stack(np.nonzero(x > 0)) + y.size,
+    lambda x, y: np.diff(np.flatnonzero(y > 0)),
+    lambda x, y: np.concatenate([x[x > 0][1:], y]),
+    lambda x, y: x[y > 0][:, ::-1] if len(y[y > 0]) > 3 else y,
+    lambda x, y: np.outer(y[y > 0], y[y > 0.5]).sum(axis=0),
+    lambda x, y: np.flatnonzero(y > 0) if len(np.flatnonzero(y > 0)) > 3 else x,
+]  # fmt: skip
+BY_NUMPY: list[Callable[..., Any]] = [
+    lambda x, y: sum(y[y > 0]),
     lambda x, y: x[y > 0, 1:] @ np.ones(2),
+    lambda x, y: np.sort(x[:, y[:3] > 0]),
+    lambda x, y: [float(v) for v in y[y > 0]],
 ]
 
 
@@ -108,6 +119,68 @@ def test_what_needs_no_count_is_compiled(k: int) -> None:
 @pytest.mark.parametrize("k", range(len(BY_NUMPY)))
 def test_what_needs_the_elements_is_numpys(k: int) -> None:
     assert check(BY_NUMPY[k]) > 0
+
+
+@pytest.fixture
+def however_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are compiled even where NumPy does the same as soon."""
+    monkeypatch.setattr(jitted, "is_little", lambda module, sizes: False)
+
+
+@pytest.mark.parametrize("k", range(len(COUNTED)))
+@pytest.mark.usefixtures("however_little")
+def test_a_symbol_says_how_many_elements_there_are(k: int) -> None:
+    f, draw = COUNTED[k], np.random.default_rng(k)
+    assert check(f) == 0
+    fast = minicc.jit(f, threads=1)
+    # many, one and none, all, in several sizes
+    for size, low, high in (40, -1, 1), (40, -2, 0.3), (40, -2, -1), (40, 1, 2), (47, -1, 1):
+        x, y = draw.uniform(low, high, (size, 3)), draw.uniform(low, high, size)
+        if low == -2:
+            y[9] = 0.5
+        with np.errstate(all="ignore"):
+            _same(fast, f, x, y)
+    known = fast.explain()
+    assert not known.breaks
+    assert "graph.nonzero" in str(known)
+    assert known.traced <= 2
+
+
+def _same(fast: Callable[..., Any], f: Callable[..., Any], *args: Any) -> None:
+    try:
+        want = f(*args)
+    except (ValueError, IndexError) as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            fast(*args)
+        return
+    got = fast(*args)
+    pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+    for w, g in pairs:
+        assert type(w) is type(g)
+        np.testing.assert_allclose(g, w, rtol=1e-6)
+        if isinstance(w, np.ndarray):
+            assert (w.dtype, w.strides) == (g.dtype, g.strides)
+
+
+@pytest.mark.usefixtures("however_little")
+def test_a_program_that_many_masks_are_too_small_for_is_let_go() -> None:
+    fast = minicc.jit(lambda y: np.flatnonzero(y > 0), threads=1)
+    y = np.linspace(-1, 1, 40)
+    for _ in range(3):
+        np.testing.assert_array_equal(fast(y), range(20, 40))
+    assert fast.explain().traced == 1
+    for _ in range(8):
+        assert fast(y - 2).size == 0
+    np.testing.assert_array_equal(fast(y), range(20, 40))
+    assert fast.explain().breaks
+
+
+def test_numpy_runs_what_is_little_beside_masks() -> None:
+    fast = minicc.jit(lambda y: np.flatnonzero(y > 0))
+    fast(Y)
+    fast.__wrapped__ = lambda y: "as it is"
+    assert fast(Y) == "as it is"
+    assert "little is computed" in str(fast.explain())
 
 
 def test_a_loop_whose_rounds_take_by_masks_is_captured() -> None:

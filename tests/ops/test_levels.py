@@ -329,6 +329,7 @@ ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_sized and others, a
     graph.Host,
     graph.If,
     graph.Kernel,
+    graph.NonZero,
     graph.Scan,
     graph.Sized,
     graph.While,

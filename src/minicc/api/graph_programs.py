@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace import GivenUp, Sizes, Unsized, require_fast, work
+from minicc.frontends.trace.recorder import VIEW_OPS
+from minicc.ir import graph
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Module, Op
 from minicc.ir.text.printer import print_module
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 else:
     compiled, partition = Later("minicc.compile.compiled"), Later("minicc.compile.partition")
 
+_LITTLE = 1 << 20  # bytes of arrays, to which NumPy comes while a program goes to the host and back
 _ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 
 
@@ -80,6 +83,16 @@ def require_worth(module: Module, sizes: Sizes) -> None:
         if op.control and a_round < _ROUND:
             text = f"a loop would be run round by round: {why}"
             raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
+
+
+def is_little(module: Module, sizes: Sizes) -> bool:
+    """Whether NumPy is as soon done with all that is computed around arrays that data size."""
+    if sizes.counts is None:
+        return False
+    ops = bind_sizes(module, sizes.numbers).main.body.ops
+    computed = [op for op in ops if not isinstance(op, (graph.Constant, graph.NonZero, *VIEW_OPS))]
+    bits = sum([work(op) * op.results[0].type.dtype.bits for op in computed])
+    return bool(bits < 8 * _LITTLE)
 
 
 def _named(op: Op) -> tuple[str, tuple[str, ...]]:

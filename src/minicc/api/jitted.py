@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Never
 
 from minicc import errstate
 from minicc.api.agreement import Trial
-from minicc.api.graph_programs import GraphProgram, require_worth
+from minicc.api.graph_programs import GraphProgram, is_little, require_worth
 from minicc.api.patience import Patience
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
+    Counted,
     Diverged,
     Given,
     GivenUp,
@@ -86,7 +87,8 @@ class Jitted:
         self._reasons: deque[tuple[int, str]] = deque(maxlen=_REASONS)
         self._traces = 0
         self._patience = Patience()
-        self._served = 0  # calls since patience was asked last
+        self._served = 0  # calls that programs were for
+        self._asked = 0  # of these, those before patience was asked last
         self._codes: dict[str, _Code] = {}
         self._inline: InlineCache | None = None
         self._last: Key = ()  # of the last call that was looked up
@@ -126,15 +128,15 @@ class Jitted:
         else:
             call = Call(*self._parameters.key(values), values)
             known = self._known.find(call)
-            if known is not None and known.plain:
-                return self.__wrapped__(*args, **kwargs)
-            if known is None or not known.runs:
+            if known is None or not (known.runs or known.plain):
                 return self._trace(call)
             found, arrays, inputs = known, call.arrays, call.inputs
-        if found.hosted:
+        if found.hosted or found.plain:
             self._served += 1
             if call is not None:
                 self._expect(call, found)
+            if found.plain:
+                return self.__wrapped__(*args, **kwargs)
             with errstate.Silent():  # as compiled code is
                 return self.__wrapped__(*args, **kwargs)
         missed: Missed | None = None
@@ -152,10 +154,13 @@ class Jitted:
         except UserError as error:
             if not found.sizes or error.code != _UNLIKE:
                 raise
-        self._inline = None
         if call is None:
             call = Call(*self._parameters.key(values), values)
             call.inputs = inputs
+        self._inline = None
+        if missed is None and found.sizes.counts is not None:
+            self._known.miss(call, found, self._served)
+            return self.__wrapped__(*args, **kwargs)
         if missed is None:
             self._known.drop_sizes(call)  # a guard that only the program knows
         return self._trace(call, missed)
@@ -208,7 +213,13 @@ class Jitted:
             return self._parameters.call(self.__wrapped__, call.values)
         assert found.traced is not None
         if found.compilation is not None:
-            result = _replayed(found, call.arrays, call.inputs)
+            try:
+                result = _replayed(found, call.arrays, call.inputs)
+            except UserError as error:
+                if found.sizes.counts is None or error.code != _UNLIKE:
+                    raise
+                self._known.miss(call, found, self._served)
+                return self._parameters.call(self.__wrapped__, call.values)
         else:
             result, found.traced.result = found.traced.result, None
         if trial is None or found.traced.acts or trial.agrees(result, call.values):
@@ -218,7 +229,7 @@ class Jitted:
 
     def _worth(self, call: Call, missed: Missed | None) -> bool:
         """Whether a call is traced where nothing known fits it; else NumPy runs it."""
-        served, self._served = self._served, 0
+        served, self._asked = self._served - self._asked, self._served
         if missed is not None and missed.effects:
             return True  # NumPy would have the effects again
         seen = missed and (missed.action.where, missed.place, missed.key)
@@ -245,6 +256,9 @@ class Jitted:
             return sized
         try:
             found = self._walk(call, found, effects)
+        except Counted:
+            self._known.count(call, True)
+            return self._traced(call, None, missed)
         except (GivenUp, UnsupportedError) as error:
             given_up = error.error if isinstance(error, GivenUp) else error
             known = given_up.code == _OVERLAP and self._parameters.overlaps
@@ -276,13 +290,16 @@ class Jitted:
             found.add(traced, given)
             found.sizes = sizes
             call.inputs = given.of(call.numbers) or []
-            if traced.module is not None:
+            if traced.module is not None and is_little(traced.module, sizes):
+                found.plain = "data say how many elements an array has, and little is computed"
+            elif traced.module is not None:
                 found.run_by(self._compilation(traced.module, sizes))
         except (Exception, GivenUp, Unsized) as error:
-            self._known.refuse_sizes(call)
+            self._known.refuse_sizes(call, sizes)
             self._reasons.append((0, f"no program for all sizes{said_by(error)}"))
             return None
-        self._known.keep_for_all(call, found, self._parameters.paths(call.values))
+        keep = self._known.keep_for_all if sizes.is_free() else self._known.keep
+        keep(call, found, self._parameters.paths(call.values))
         return found
 
     def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:
@@ -303,6 +320,7 @@ class Jitted:
         tree, given = found.tree, found.given.copy(call.numbers)
         call.given = given
         path = Path(tree, call.arrays, self._compile, done)
+        path.may_count = tree.root is None and not done and self._known.may_count(call)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
         except Diverged:

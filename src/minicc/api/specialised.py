@@ -253,6 +253,7 @@ class _Alike:
     """
 
     def __init__(self) -> None:
+        self.counts: bool | None = None  # whether sizes that data give are symbols
         self.calls: list[Any] = []
         self.made: list[Key] = []
         self.tries = _TRIES
@@ -295,10 +296,19 @@ class Known:
         shapes = [a.shape for a in call.arrays]
         others = [c for c in alike.calls if c[0] != shapes]
         alike.calls = [*others, (shapes, call.numbers)][-_CALLS:]
+        counts = 0 if alike.counts else None
         if not alike.tries or len(alike.made) == _PATTERNS or not others:
-            return NUMBERS_ALONE
+            return Sizes(shapes, counts=counts) if alike.counts else NUMBERS_ALONE
         movable = [moves for _, moves in shapes_in(call.key)]
-        return generalised(alike.calls, movable)
+        return generalised(alike.calls, movable, counts)
+
+    def may_count(self, call: Call) -> bool:
+        """Whether sizes that data give may be symbols in a program for such calls."""
+        return self._alike[call.loosely()].counts is None
+
+    def count(self, call: Call, counts: bool) -> None:
+        """Have sizes that data give be symbols for such calls, or not."""
+        self._alike[call.loosely()].counts = counts
 
     def moving_with_sizes(self, call: Call) -> set[Any]:
         """The numbers that are no constants of a program for all sizes."""
@@ -307,9 +317,22 @@ class Known:
                    if len(set(map(value_key, seen))) > 1)  # fmt: skip
         return self.moving(call).union(changed)
 
-    def refuse_sizes(self, call: Call) -> None:
+    def miss(self, call: Call, found: Specialisation, served: int) -> None:
+        """Note sizes that data gave and a program is not for, after so many calls that had one.
+
+        It is let go where that is often.
+        """
+        if found.sizes.missed(served):
+            found.sizes.counts = None
+            self.count(call, False)
+
+    def refuse_sizes(self, call: Call, sizes: Sizes) -> None:
         """Remember that there is no program for all sizes for a call."""
-        self._alike[call.loosely()].tries -= 1
+        alike = self._alike[call.loosely()]
+        if sizes.is_free():
+            alike.tries -= 1
+        else:
+            alike.counts = False
 
     def drop_sizes(self, call: Call) -> None:
         """Have no programs for all sizes for such calls any more."""

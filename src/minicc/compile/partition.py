@@ -192,18 +192,30 @@ def partition(function: Function) -> list[Part]:
                 here = tuple(ops)
                 why = tuple((op, runs_on_host(op)) for op in here)
                 out.append(HostOps(*_native(function, here, constants), why))
-    return [*_asking(function, out), *out]
+    return _asking(function, out)
 
 
-def _asking(function: Function, parts: Sequence[Part]) -> Iterator[Native]:
-    """A part without ops that has the demands of sizes which no other native part knows."""
+def _asking(function: Function, parts: Sequence[Part]) -> list[Part]:
+    """The parts, and ones without ops that have the demands of sizes which none of them knows.
+
+    Those of the inputs' sizes stand before all others, those of sizes that ops bind after them.
+    """
     native = (part.function for part in parts if isinstance(part, Native))
     held = {pair for f in native for pair in f.attrs.get("demands", ())}
     inputs = tuple(a for a in function.args if a.type.dtype is not OPAQUE)
-    left = tuple(p for p in _demands(function, _named_by(inputs)) if p not in held)
-    if left:
-        body = Region(inputs, (), ())
-        yield Native(Function("main", body, {"demands": left}, ()), inputs, ())
+    asked: tuple[tuple[Dim, Dim], ...] = function.attrs.get("demands", ())
+    left = [pair for pair in asked if pair not in held]
+    first = _demands(left, _named_by(inputs))
+    last = tuple(pair for pair in left if pair not in first)
+    out = list(parts)
+    if first:
+        ahead = Function("main", Region(inputs, (), ()), {"demands": first}, ())
+        out.insert(0, Native(ahead, inputs, ()))
+    if last:
+        named = {s for pair in last for n in pair for s in affine.symbols(n)}
+        attrs = {"sizes": tuple(sorted(named)), "demands": last}
+        out.append(Native(Function("main", Region((), (), ()), attrs), (), ()))
+    return out
 
 
 def _named_by(inputs: Sequence[Value]) -> set[str]:
@@ -211,9 +223,8 @@ def _named_by(inputs: Sequence[Value]) -> set[str]:
     return {s for v in inputs for n in v.type.shape if symbol_of(n) for s in affine.sizes(n)}
 
 
-def _demands(function: Function, known: set[str]) -> tuple[tuple[Dim, Dim], ...]:
-    """The demands of a function on sizes that are known."""
-    asked: tuple[tuple[Dim, Dim], ...] = function.attrs.get("demands", ())
+def _demands(asked: Sequence[tuple[Dim, Dim]], known: set[str]) -> tuple[tuple[Dim, Dim], ...]:
+    """The demands that are of sizes which are known."""
     return tuple(pair for pair in asked if all(affine.symbols(n) <= known for n in pair))
 
 
@@ -238,6 +249,6 @@ def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]
     body = Region(inputs, everything, outputs)
     had = _named_by(inputs)
     sizes = tuple(s for s in sizes_of(body) if s not in had)
-    demands = _demands(function, had.union(sizes))
+    demands = _demands(function.attrs.get("demands", ()), had.union(sizes))
     attrs = {k: v for k, v in {"sizes": sizes, "demands": demands}.items() if v}
     return Native(Function("main", body, attrs, names), inputs, outputs)

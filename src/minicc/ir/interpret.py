@@ -89,7 +89,7 @@ class Interpreter:
 
     def _bound(self, op: Op) -> Op:
         """The op with numbers for the sizes in its attributes and regions."""
-        if not self.sizes or isinstance(op, graph.Host):
+        if not self.sizes or isinstance(op, graph.Host | graph.NonZero):
             return op
         names = self.named.get(op)
         if names is None:

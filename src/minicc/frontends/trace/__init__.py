@@ -56,7 +56,7 @@ from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.loops.choices import work
 from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.pytree import Within, copied
-from minicc.frontends.trace.restarts import GivenUp
+from minicc.frontends.trace.restarts import Counted, GivenUp
 from minicc.frontends.trace.sizes import Sizes, Unsized, require_fast
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import (
@@ -75,6 +75,7 @@ FAMILIES = (
 
 __all__ = [
     "FAMILIES",
+    "Counted",
     "Diverged",
     "Environment",
     "Given",

@@ -96,6 +96,7 @@ class Path:
         self.breaks = 0
         self._compile = compiled
         self._done = self._left = done
+        self.may_count = False  # whether a size that data give may be a symbol instead of a break
         self._later: list[tuple[Action, Sequence[Array]]] = []
         self._from: tuple[Node, Any, tuple[int, ...]] | None = None
         self._name: Any = None  # of the state that the segment began in
@@ -104,7 +105,9 @@ class Path:
 
     def again(self, tree: Tree | None = None) -> Path:
         """The same call from its beginning, in another tree where one is given."""
-        return Path(tree or self.tree, self.args, self._compile, self._done)
+        path = Path(tree or self.tree, self.args, self._compile, self._done)
+        path.may_count = self.may_count
+        return path
 
     def pause(
         self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]
@@ -265,7 +268,7 @@ def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple
     needed = set(outputs)
     kept: list[Op] = []
     for op in reversed(recorder.ops):
-        if not needed.isdisjoint(op.results):
+        if not needed.isdisjoint(op.results) or isinstance(op, graph.NonZero):
             needed.update(op.operands)
             kept.append(op)
     sized = bool(recorder.rounds.sizes)  # which any of the inputs may say
@@ -275,9 +278,7 @@ def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple
         for k, v in enumerate(args):
             v.hint = f"carried{k}"
     body = Region(args, kept[::-1], outputs)
-    if sized:
-        body = in_all_sizes(recorder, body)
-    return Module("graph", [Function("main", body)]), inputs
+    return Module("graph", [in_all_sizes(recorder, Function("main", body))]), inputs
 
 
 _Pairs = tuple[tuple[int, int], ...]

@@ -106,6 +106,7 @@ class Recorder:
         # what stands for numbers that loops begin with, by its identity, and for which loop
         self.opened: dict[int, tuple[Any, Any]] = {}
         self.frames = Watch()  # for frames that come to such a loop, or leave one
+        self.counted: list[tuple[Value, Any]] = []  # masks, and the positions where they hold
         self.lingers: set[Any] = set()  # loops that were run round by round a while ago
         self.found: dict[Any, Any] = {}  # what is carried by loops within others
         self.lists: dict[int, Any] = {}  # that loops have filled, with what they are as arrays
@@ -171,6 +172,8 @@ class Recorder:
     def need(self, size: Dim, needs: str) -> NoReturn:
         """Begin again with numbers for the sizes that an expression depends on."""
         sizes = self.rounds.sizes
+        if sizes.is_counted(size):
+            self.end(Unsized(f"{self.location()}: {needs} needs a size that data give"))
         sizes.fix(size)
         if not sizes:
             self.end(Unsized(f"{self.location()}: {needs} needs a size"))

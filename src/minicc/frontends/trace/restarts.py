@@ -29,6 +29,13 @@ class Again(BaseException):
     """
 
 
+class Counted(BaseException):
+    """Data say how many elements an array has, of which a program may know by a symbol.
+
+    No Exception, so that the function does not catch it.
+    """
+
+
 class TooLong(BaseException):
     """A trace grows too long with loops of few rounds written out, or captured: it begins anew."""
 

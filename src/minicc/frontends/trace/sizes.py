@@ -26,6 +26,9 @@ from minicc.ir.core import Module, walk_control
 
 _LEAST = 2  # of a size that is a symbol: 0 and 1 decide what broadcasts
 _MOST = 1 << 40
+_SEVERAL = 4  # elements of which data may say how many are meant
+_MISSES = 4  # calls that what data give is too little or too much for
+_RARELY = 16  # calls between two such that make these rare
 _ENLARGED = (2, 3, 5)  # by what a sample is made larger for another
 _NEAR = 8  # up to which a size that is always so much more than another is taken to depend on it
 Shape = tuple[Dim, ...]
@@ -51,27 +54,59 @@ class Sizes:
         numbers: Mapping[str, int] | None = None,
         given: Mapping[int, Dim] | None = None,
         earlier: Mapping[str, int] | None = None,
+        counts: int | None = None,
     ) -> None:
         self.shapes = tuple(shapes)
         self.numbers = dict(numbers or {})
         self.given = dict(given or {})
         self.earlier = dict(earlier or {})
+        self.counts = counts
         self.guards: dict[Dim, None] = {}  # what must not be negative
+        self.demands: dict[Dim, None] = {}  # the same of sizes that data give, which a run sees
+        self.most: dict[str, Dim] = {}  # what those may be
+        self._misses = 0  # calls of late that the demands were not for
+        self._served = 0  # calls that there were before the last of them
 
     def __bool__(self) -> bool:
-        return bool(self.numbers)
+        return bool(self.numbers) or self.counts is not None
+
+    def is_free(self) -> bool:
+        """Whether extents of arguments are symbols."""
+        return any(isinstance(n, affine.Expr) for shape in self.shapes for n in shape)
+
+    def begin(self) -> None:
+        """Forget what an attempt at a trace has found."""
+        self.numbers = {n: x for n, x in self.numbers.items() if n not in self.most}
+        self.guards, self.demands, self.most = {}, {}, {}
+
+    def count(self, most: Dim) -> Dim:
+        """A symbol for so many elements as data say, at least two; Unsized where few are all."""
+        known = int(affine.evaluate(most, self.numbers))
+        if self.counts is None or known < _SEVERAL:
+            raise Unsized("data say how many elements there are")
+        name = f"$m{len(self.most)}"
+        self.most[name] = most
+        self.numbers[name] = known // 2 + self.counts
+        self.demands[affine.symbol(name) - _LEAST] = None
+        return affine.symbol(name)
+
+    def is_counted(self, value: Dim) -> bool:
+        """Whether data give an expression."""
+        return not affine.symbols(value).isdisjoint(self.most)
 
     def natural(self, value: Dim) -> bool:
         """Whether an expression over sizes is not negative; where that depends on them, a guard."""
         if isinstance(value, int):
             return value >= 0
         above = {name: affine.symbol(name) + _LEAST for name in self.numbers}
-        ranges = dict.fromkeys(self.numbers, _MOST)
+        ranges = {n: m for n, m in self.most.items() if isinstance(m, int)}
+        ranges = {n: ranges.get(n, _MOST) - _LEAST + 1 for n in self.numbers}
         low, high = affine_facts.bounds(affine.substitute(value, above), ranges)
         if low >= 0 or high < 0:
             return low >= 0
         holds = bool(affine.evaluate(value, self.numbers) >= 0)
-        self.guards[value if holds else -1 - value] = None
+        asked = self.demands if self.is_counted(value) else self.guards
+        asked[value if holds else -1 - value] = None
         return holds
 
     def fix(self, value: Dim) -> None:
@@ -93,9 +128,11 @@ class Sizes:
             {n: by * x + k * (by - 1) for k, (n, x) in enumerate(self.numbers.items())}
             for by in _ENLARGED
         ]
+        counts = None if self.counts is None else self.counts + 1
         for sample in (self.earlier, *enlarged):
             if all(affine.evaluate(guard, sample) >= 0 for guard in self.guards):
-                return Sizes(self.shapes, {n: sample[n] for n in self.numbers}, self.given)
+                numbers = {n: sample[n] for n in self.numbers if n not in self.most}
+                return Sizes(self.shapes, numbers, self.given, counts=counts)
         raise Unsized("the guards hold for few sizes")
 
     def stand_in(self, k: int, array: Any) -> Any:
@@ -109,6 +146,8 @@ class Sizes:
 
     def serve(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> bool:
         """Whether a call's arrays are of such shapes, and its guards hold."""
+        if self.most and self.counts is None:
+            return False
         found: dict[str, int] = {}
         derived: list[tuple[Dim, Any]] = [(n, numbers[k]) for k, n in self.given.items()]
         for shape, array in zip(self.shapes, arrays, strict=True):
@@ -126,15 +165,26 @@ class Sizes:
             affine.evaluate(guard, found) >= 0 for guard in self.guards
         )
 
+    def missed(self, served: int) -> bool:
+        """Note a call that the demands are not for; whether that is one of many.
+
+        Programs have served so many calls till then.
+        """
+        self._misses = self._misses + 1 if served - self._served < _RARELY else 1
+        self._served = served
+        return self._misses > _MISSES
+
     def describe(self) -> list[str]:
         """What must hold of sizes, for people."""
         told = [f"{n} is a size of at least {_LEAST}" for n in self.numbers]
         told += [f"argument number {k} is {n}" for k, n in self.given.items()]
-        return [*told, *[f"{guard} is not negative" for guard in self.guards]]
+        return [*told, *[f"{n} is not negative" for n in (*self.guards, *self.demands)]]
 
 
 def generalised(
-    calls: Sequence[tuple[Sequence[tuple[int, ...]], Sequence[Any]]], movable: Sequence[bool]
+    calls: Sequence[tuple[Sequence[tuple[int, ...]], Sequence[Any]]],
+    movable: Sequence[bool],
+    counts: int | None = None,
 ) -> Sizes:
     """Symbols for the extents that changed in some calls, for the numbers of the last of them.
 
@@ -171,7 +221,7 @@ def generalised(
         for k, seen in enumerate(zip(*[given for _, given in calls], strict=True))
         if all(type(n) is int for n in seen) and (symbol := known(seen)) is not None
     }
-    return Sizes(found, numbers, given, earlier)
+    return Sizes(found, numbers, given, earlier, counts)
 
 
 def require_fast(module: Module) -> None:

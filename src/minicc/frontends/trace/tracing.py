@@ -124,7 +124,7 @@ def trace_values(
         recorder.path = path
         recorder.learned = learned
         if sizes is not None:
-            sizes.guards = {}
+            sizes.begin()
             recorder.rounds.sizes = sizes
         try:
             traced = _traced(recorder, f, parameters, values, given)
@@ -209,9 +209,7 @@ def _traced(
     unused = recorder.unused(values_)  # which fail all the same
     names += [f"unused{k}" for k in range(len(unused))]
     body = Region(recorder.inputs, recorder.ops, [*values_, *unused])
-    if recorder.rounds.sizes:
-        body = in_all_sizes(recorder, body)
-    module = Module("graph", [Function("main", body, None, names)])
+    module = Module("graph", [in_all_sizes(recorder, Function("main", body, None, names))])
     return Traced(module, structure, rewirer.references, recorder)
 
 

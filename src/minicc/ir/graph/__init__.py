@@ -91,6 +91,7 @@ from minicc.ir.graph.elementwise import (
 )
 from minicc.ir.graph.host import (
     Host as Host,
+    NonZero as NonZero,
     Stating as Stating,
     bind_values as bind_values,
     bound_by as bound_by,

@@ -18,7 +18,7 @@ from minicc.errors import UserError
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.core import Loc, Op, RunRegion, Value
 from minicc.ir.text.extents import number_of, symbol_of
-from minicc.ir.types import OPAQUE, TensorType, is_free
+from minicc.ir.types import BOOL, I64, OPAQUE, TensorType, is_free
 
 Definition = Callable[["Host", Sequence[Any]], Sequence[Any]]
 # What runs the operators of a front end, by its name.
@@ -67,6 +67,26 @@ class Host(Stating, name="graph.host"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return tuple(DEFINITIONS[self.operator.partition(".")[0]](self, args))
+
+
+class NonZero(Stating, name="graph.nonzero"):
+    """The positions where truth values in a row hold, as many as there are.
+
+    %at = graph.nonzero %mask {types = [i64[$n]]} : i64[$n]
+    """
+
+    mask: Value
+    types: tuple[TensorType, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if self.mask.type.dtype is not BOOL or self.mask.type.rank != 1:
+            raise TypeError(f"{self.opname} wants truth values in a row, not {self.mask.type}")
+        if [(t.dtype, t.rank) for t in self.types] != [(I64, 1)]:
+            raise TypeError(f"{self.opname} gives i64 positions in a row, not {self.types}")
+        return self.types
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (np.flatnonzero(args[0]).astype(np.int64, copy=False),)
 
 
 def bound_by(op: Op) -> tuple[str, ...]:

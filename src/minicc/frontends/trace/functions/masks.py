@@ -10,20 +10,26 @@ The places of a mask (`np.nonzero(mask)`, `np.where(mask)`) are positions under 
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minicc.frontends.trace.functions.formulas import EMIT
 from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.loops.extents import Extent, dim_of
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pending import Pending
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.restarts import Counted
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
 from minicc.ir.core import Array, Value
+from minicc.ir.types import I64, TensorType
 
 _WHY = "an array is indexed by a mask that is not known while tracing"
 _TOTALS = ("sum", "prod", "mean", "var", "std", "any", "all", "max", "min", "count_nonzero")
@@ -62,11 +68,16 @@ class Masked(Pending):
 
     def _on_host(self) -> Tracer:
         recorder = self.recorder
+        counts = recorder.rounds.sizes.counts is not None and not recorder.loops
+        if counts and self.mask.symbolic:
+            return self._counted()
         if recorder.path is None:
             hint = "np.where(mask, array, other) keeps the shape"
             recorder.refuse("MC0246", f"{_WHY}, so that the result's shape depends on data", hint)
         if not (self.array.symbolic or self.mask.symbolic):
             return Tracer(recorder, self.array.constant("")[self.mask.constant("")])
+        if recorder.path.may_count and not (recorder.loops or recorder.path.breaks):
+            recorder.end(Counted())
         if self.columns is not None:
             alone = self.mask.ndim == 1
             if not self.columns:
@@ -77,6 +88,24 @@ class Masked(Pending):
         args = (self.array, self.mask)
         found: Tracer = on_host(recorder, "__getitem__", operator.getitem, args, {}, _WHY)
         return found
+
+    def _counted(self) -> Tracer:
+        """The elements, of which a symbol says how many there are."""
+        recorder, mask = self.recorder, self.mask
+        places = _positions(recorder, mask)
+        if self.columns is None:
+            value = self.array.value()
+            rest = value.type.extents[mask.ndim :]
+            flat = recorder.reshape(value, (math.prod(mask.value().type.extents), *rest))
+            return Tracer(recorder, recorder.emit(graph.Gather, flat, places.value(), axis=0))
+        if mask.ndim == 1:
+            return places
+        if not self.columns:
+            shape = mask.value().type.extents
+            along = [_along(places, shape, axis) for axis in range(mask.ndim)]
+            self.columns.append(Dispatch.call(recorder, "stack", (along, 1), {}))
+        column: Tracer = self.columns[0][:, self.place]
+        return column
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -124,6 +153,29 @@ def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         for m in held:
             m.content  # noqa: B018  # taken before anything else is asked
     return done
+
+
+def _positions(recorder: Recorder, mask: Tracer) -> Tracer:
+    """Where a mask holds, row by row; the same array for masks that are computed alike."""
+    value = mask.value()
+    for other, known in recorder.counted:
+        if recorder.alike(value, other):
+            found: Tracer = known
+            return found
+    rounds = recorder.rounds
+    whole = math.prod(value.type.extents)
+    extent = rounds.extent(rounds.sizes.count(dim_of(whole)))
+    flat = recorder.reshape(value, (whole,))
+    types = (TensorType(I64, (extent,)),)
+    made = Tracer(recorder, recorder.emit(graph.NonZero, flat, types=types))
+    recorder.counted.append((value, made))
+    return made
+
+
+def _along(places: Any, shape: Sequence[int], axis: int) -> Any:
+    """The coordinates along an axis of positions that count row by row."""
+    behind = math.prod(shape[axis + 1 :])
+    return places // behind % shape[axis] if axis else places // behind
 
 
 def _only_column(mask: Array) -> Array:
@@ -206,11 +258,18 @@ def _places(recorder: Recorder, name: str, mask: Any) -> Any:
     if name == "flatnonzero":
         mask = mask.reshape(-1)
     holds = Tracer(recorder, (mask if mask.dtype == bool else mask != 0).content)
-    steps = np.indices(mask.shape, sparse=True)
-    lines = [Tracer(recorder, np.broadcast_to(s, mask.shape)) for s in steps]
+    lines = [_line(recorder, mask.shape, axis) for axis in range(mask.ndim)]
     columns: list[Tracer] = []  # of the array of all positions, once any of them is taken
     found = tuple([Masked(line, holds, k, columns) for k, line in enumerate(lines)])
     return found[0] if name == "flatnonzero" else found
+
+
+def _line(recorder: Recorder, shape: tuple[int, ...], axis: int) -> Tracer:
+    """The coordinate of each element along an axis."""
+    if any(isinstance(n, Extent) for n in shape):
+        return Tracer(recorder, recorder.emit(graph.Iota, shape, axis, I64))
+    steps = np.indices(shape, sparse=True)[axis]
+    return Tracer(recorder, np.broadcast_to(steps, shape))
 
 
 def _is_of_each(name: str, args: tuple[Any, ...]) -> bool:

@@ -19,7 +19,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import affine, graph
 from minicc.ir.affine import Dim, Expr
-from minicc.ir.core import Op, Region, Value
+from minicc.ir.core import Function, Op, Region, Value
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import live, substituted
 
@@ -150,12 +150,14 @@ def closed(
     return captured, Region([*args, *inside.values()], ops, yields)
 
 
-def in_all_sizes(recorder: Recorder, body: Region) -> Region:
+def in_all_sizes(recorder: Recorder, function: Function) -> Function:
     """What was traced, for all sizes; Unsized where that is not sure to be what NumPy does.
 
     An extent that is computed must not become 0 or 1, as what broadcasts may depend on that.
     """
-    rounds = recorder.rounds
+    rounds, body = recorder.rounds, function.body
+    if not rounds.sizes:
+        return function
     for op in body.ops:
         extents = [n for v in op.results for n in v.type.shape if isinstance(n, Extent)]
         if not all(n > 1 for n in extents):
@@ -166,7 +168,9 @@ def in_all_sizes(recorder: Recorder, body: Region) -> Region:
             raise Unsized(f"{' '.join(op.loc)}: extents may differ")
         if not all(rounds.sizes.natural(n) for n in natural_numbers(op)):
             raise Unsized(f"{' '.join(op.loc)}: a number may be negative")
-    return made
+    demands = tuple([(affine.minimum(n, 0), 0) for n in rounds.sizes.demands])
+    attrs = {**function.attrs, "demands": demands} if demands else function.attrs
+    return Function(function.name, made, attrs, function.result_names)
 
 
 def undecided(body: Region, rounds: Rounds) -> str:
