@@ -234,7 +234,7 @@ class Jitted:
             return True  # NumPy would have the effects again
         seen = missed and (missed.action.where, missed.place, missed.key)
         need = None if self._known.changed(call) else (call.key, call.all_told(), seen)
-        return self._patience.allows(need, served)
+        return self._patience.allows(need, served, missed is not None)
 
     def _by_numpy(self, call: Call, where: str, why: str) -> Any:
         """What NumPy gives for a call, as for others like it from now on, if it raises nothing.
@@ -331,6 +331,7 @@ class Jitted:
         if traced.tree is not found.tree:  # what is known of the other does not hold for this
             found = Specialisation(traced.tree or tree, given)
         found.add(traced, given)
+        self._patience.spend(traced.work)
         call.inputs = given.of(call.numbers) or []
         if traced.module is not None:
             found.run_by(self._compilation(traced.module))

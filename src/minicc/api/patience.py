@@ -9,6 +9,9 @@ do it that count calls; and now and then for what does not, in case calls have b
 A trace takes as long as hundreds of small calls. Where the programs that were made for what came
 again serve few calls, too, as methods of objects that live briefly, or of more objects than there
 are programs kept, what comes must come more often each time before it has one.
+
+Values that Python reads of data are new in each call more often than kinds of arguments are. So
+less may be spent on them in vain: a few traces, or a long one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 _FREE = 8  # traces that may have served no other call yet
+_FREE_OF_DATA = 3  # such that a value of data was for
+_LONG = 64  # ops of which a trace counts as one more
 _WORTH = 64  # calls that programs serve that make up for a trace
 _RAREST = 256  # refusals of equal calls, at most, until one is traced
 _FIRST = 8  # calls that NumPy runs until the next trace
@@ -29,6 +34,7 @@ class Patience:
     def __init__(self) -> None:
         self.refused = 0
         self._unused = 0
+        self._of_data = 0  # the same of traces that a value of data was for, and of long ones
         self._wait = _FIRST
         self._waited = 0
         self._idle = 0  # calls in a row that no program was for
@@ -44,21 +50,28 @@ class Patience:
 
     def renew(self) -> None:
         """Have the next calls traced again."""
-        self._unused = 0
+        self._unused = self._of_data = 0
 
-    def allows(self, need: Hashable, served: int) -> bool:
+    def spend(self, work: int) -> None:
+        """Note the ops of a trace."""
+        self._of_data += work // _LONG
+
+    def allows(self, need: Hashable, served: int, of_data: bool) -> bool:
         """Whether a call may be traced, after so many that programs served since the last question.
 
-        `need` is what a program would be for; None where that can't be told.
+        `need` is what a program would be for; None where that can't be told. `of_data` says whether
+        that is a value that Python read.
         """
         self._since += served
         self._idle = 0 if served else self._idle + 1
         made_up, self._paid = divmod(self._paid + served, _WORTH)
         if made_up:
             self._unused = max(0, self._unused - made_up)
+            self._of_data = max(0, self._of_data - made_up)
             self._wait, self._waited = _FIRST, 0
-        if self._unused < _FREE:
+        if self._unused < _FREE and not (of_data and self._of_data >= _FREE_OF_DATA):
             self._unused += 1
+            self._of_data += of_data
             return True
         key = hash(need)
         times = self._seen.pop(key, 0)
@@ -67,8 +80,8 @@ class Patience:
             self._again = min(2 * self._again, _RAREST) if rare else max(self._again // 2, 1)
             self._since = 0
             return True
-        self._waited += 1
-        if self._waited == self._wait:
+        self._waited += not of_data  # which another try tells nothing of
+        if self._waited == self._wait and not of_data:
             self._wait, self._waited = 2 * self._wait, 0
             return True
         self.refused += 1

@@ -304,7 +304,8 @@ class Known:
 
     def may_count(self, call: Call) -> bool:
         """Whether sizes that data give may be symbols in a program for such calls."""
-        return self._alike[call.loosely()].counts is None
+        alike = self._alike.get(call.loosely())
+        return alike is not None and alike.counts is None
 
     def count(self, call: Call, counts: bool) -> None:
         """Have sizes that data give be symbols for such calls, or not."""

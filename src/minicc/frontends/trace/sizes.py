@@ -45,7 +45,8 @@ class Sizes:
     """Which extents of a call's arrays are symbols: their shapes, and what the symbols are now.
 
     `given` are Python numbers of the call, by their index, that are the same as some extent, and
-    `earlier` what the symbols were in a call before.
+    `earlier` what the symbols were in a call before. Where data may give sizes, too, `counts` is the
+    number of the sample; the symbols of those are bound by ops.
     """
 
     def __init__(
@@ -99,8 +100,8 @@ class Sizes:
         if isinstance(value, int):
             return value >= 0
         above = {name: affine.symbol(name) + _LEAST for name in self.numbers}
-        ranges = {n: m for n, m in self.most.items() if isinstance(m, int)}
-        ranges = {n: ranges.get(n, _MOST) - _LEAST + 1 for n in self.numbers}
+        most = {n: m for n, m in self.most.items() if isinstance(m, int)}
+        ranges = {n: most.get(n, _MOST) - _LEAST + 1 for n in self.numbers}
         low, high = affine_facts.bounds(affine.substitute(value, above), ranges)
         if low >= 0 or high < 0:
             return low >= 0

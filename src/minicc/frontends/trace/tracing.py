@@ -71,7 +71,7 @@ class Traced:
     """
 
     __slots__ = ("acts", "captured", "environment", "loops", "module", "references", "result",
-                 "structure", "tree", "writes")  # fmt: skip
+                 "structure", "tree", "work", "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
@@ -82,6 +82,7 @@ class Traced:
         self.environment = Environment(references)
         self.captured = recorder.captured
         self.acts = recorder.path is not None and recorder.path.acts  # for others to see
+        self.work = recorder.work  # ops that were recorded, and what segments weigh
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
         self.result: Any = None
