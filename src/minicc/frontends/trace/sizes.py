@@ -45,8 +45,8 @@ class Sizes:
     """Which extents of a call's arrays are symbols: their shapes, and what the symbols are now.
 
     `given` are Python numbers of the call, by their index, that are the same as some extent, and
-    `earlier` what the symbols were in a call before. Where data may give sizes, too, `counts` is the
-    number of the sample; the symbols of those are bound by ops.
+    `earlier` what the symbols were in a call before. Where data may give sizes, too, which ops
+    bind, `counts` is the number of the sample.
     """
 
     def __init__(
