@@ -66,14 +66,14 @@ def _without_counts(line: str) -> str:
 
 def test_the_fields() -> None:
     f = minicc.jit(halves, threads=1)
-    x = np.array([5, -40, 1], np.float32)
+    x = np.resize(np.array([5, -40, 1], np.float32), 4096)
     told = f.explain(x)
     assert [b.source for b in told.breaks].count("while np.max(np.abs(x)) > 1:") == 3
     assert told.breaks[-1].what == "np.unique runs on the host: it has no counterpart in the graph"
     assert told.breaks[-1].outcomes[0][0] == "float32[2]"
     assert told.graphs[0].ops == 4
     assert "global FACTOR is 3.0" in told.guards
-    f(np.array([0.5, 0, 0], np.float32))
+    f(np.resize(np.array([0.5, 0, 0], np.float32), 4096))
     assert told.recompilations == ("first call",)
     assert f.explain().recompilations[1] == (
         f"test_explain.py:{halves.__code__.co_firstlineno + 1}: Python reads a value for a "

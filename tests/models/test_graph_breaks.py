@@ -383,6 +383,24 @@ def test_lists_of_elements_that_are_read() -> None:
     assert compiled.explain().traced == 4
 
 
+def _found(x: Array) -> int:
+    low, high = 0, len(x) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        if x[middle] == x[13]:
+            return middle
+        low, high = (middle + 1, high) if x[middle] < x[13] else (low, middle - 1)
+    return -1
+
+
+def _halved(x: Array) -> Any:
+    norms: list[Any] = []
+    while x.max() > 1e-3:
+        x = x / 2
+        norms.append(np.sqrt(x * x).sum())
+    return x
+
+
 def test_where_machine_code_brings_nothing_the_function_runs_as_it_is() -> None:
     few, many = np.random.default_rng(0).random((40, 50)), np.random.default_rng(0).random(1 << 18)
 
@@ -398,6 +416,11 @@ def test_where_machine_code_brings_nothing_the_function_runs_as_it_is() -> None:
     assert not runs_as_it_is(lambda x: x[x > 0.5], many)
     assert not runs_as_it_is(lambda x: np.unique(x * x), many)
     assert runs_as_it_is(lambda x: x[x * x > 0.5], few)
+    # short rounds of which Python reads how they end
+    assert runs_as_it_is(_found, np.sort(few[0]))
+    assert runs_as_it_is(lambda x: "".join("+" if v else "-" for v in x > 0.5), few[0])
+    assert not runs_as_it_is(_halved, many)
+    assert not runs_as_it_is(lambda x: x * 2 if x[0, 0] > 0 else x, few)
     assert not runs_as_it_is(lambda x: x[x > 0.5] if x[0, 0] > 0 else x, few)
 
 

@@ -8,7 +8,8 @@ the same Python state as an earlier one (`states`) leads to the node after that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ from minicc.ir.text.printer import print_module
 
 _MOST = 500  # new nodes of one traced call
 _LITTLE = 1 << 11  # numbers that NumPy computes while a call goes from one segment to the next
+_SHORT = 8  # ops of so many numbers each that it computes meanwhile where Python reads values
+_MANY = 8  # values that Python reads
 
 Compile = Callable[[Module, str], Code | None]  # None where nothing is to run
 Place = Callable[[Value], int]
@@ -63,23 +66,38 @@ class Tree:
         self.learned = LearnedOfLoops() if learned is None else learned
 
     def is_hosted(self) -> bool:
-        """Whether NumPy computes all that is known of it as soon, and Python reads nothing."""
+        """Whether NumPy computes all that is known of it as soon.
+
+        Where Python reads values, that is known of paths with many of them alone: what little there
+        is before the first ones tells nothing of what may follow.
+        """
         left = [] if self.root is None else [self.root]
-        known = set(left)
+        after: dict[Node, set[Node]] = {}
         while left:
             node = left.pop()
-            if not isinstance(node.action, (Host, Finish)) or not _is_little(node.module):
-                return False
-            new = {e.node for e in node.edges.values()} - known
-            known |= new
-            left += new
-        return bool(known)
+            if node not in after:
+                after[node] = {e.node for e in node.edges.values()}
+                left += after[node]
+        reads = sum(not isinstance(node.action, (Host, Finish)) for node in after)
+        if reads and reads < _MANY and not _is_cyclic(after):
+            return False
+        most = _SHORT if reads else 1
+        return bool(after) and all(_is_little(node.module, most) for node in after)
 
 
-def _is_little(module: Module) -> bool:
-    """Whether a segment is no more than views and one op of few numbers, with nothing to fuse."""
+def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:
+    """Whether some path comes to a node again, as rounds of a loop do."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def _is_little(module: Module, most: int) -> bool:
+    """Whether a segment is views and so many ops of few numbers."""
     ops = [op for op in module.main.body.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
-    return not ops or (len(ops) == 1 and not ops[0].regions and work(ops[0]) <= _LITTLE)
+    return len(ops) <= most and all(not op.regions and work(op) <= _LITTLE for op in ops)
 
 
 class Path:
