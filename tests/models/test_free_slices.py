@@ -62,6 +62,22 @@ def test_slices(case: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> 
         rooms.clear()
 
 
+BACKWARDS = ((FAR // 2, -1_000_000_000), (-1, -12), (9, -10), (3, -1_000_000_000))
+
+
+@pytest.mark.parametrize("step", [-1, -2])
+@pytest.mark.parametrize("case", BACKWARDS, ids=str)
+def test_a_slice_backwards_to_before_the_first_takes_that_too(
+    case: tuple[int, int], step: int
+) -> None:
+    """A thousand million is as far as tf2onnx knows."""
+    session = minicc.InferenceSession(model(*case, step), threads=1)
+    for n in (20, 9, 12, 11, 10, 4, 1):
+        x = np.arange(3.0 * n, dtype=np.float32).reshape(n, 3)
+        (got,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(got, x[slice(*case, step)])
+
+
 @pytest.mark.parametrize("n", [1, 3, 5, 6, 9])
 def test_the_size_of_a_slice_alone_is_that_of_few_elements_too(n: int) -> None:
     nodes = [

@@ -206,7 +206,8 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     if stop <= -_FAR:
         return first, (0 if step > 0 else -1), step
     if stop < 0:
-        return first, extent - _within(-stop, extent), step
+        # backwards, the first element is taken too where the stop lies before it
+        return first, extent - _within(-stop, extent if step > 0 else extent + 1), step
     if stop >= _FAR or step < 0:
         return first, (last if stop >= _FAR else stop), step
     return first, (stop if first + 1 == stop else _within(stop, extent)), step
