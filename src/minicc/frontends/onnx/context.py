@@ -415,10 +415,7 @@ class Context:
         """Keep what a float op gives where sizes decide it."""
         found = [self._held(v, self._floats, self._dims) for v in op.operands]
         parts = [p for p in found if p is not None]
-        dims = (n for v in op.operands if v in self._dims for n in self._dims[v].flat)
-        if len(parts) < len(found) or any(map(self.symbols.turns, dims)):
-            return
-        out = compute_floats(op, parts)
+        out = compute_floats(op, parts) if len(parts) == len(found) else None
         if out is not None:
             self._floats[op.result] = out
 

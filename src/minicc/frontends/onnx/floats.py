@@ -18,7 +18,7 @@ import numpy as np
 from minicc.frontends.onnx.dims import MOVES, objects_of
 from minicc.ir import graph
 from minicc.ir.affine import Dim, ceildiv, whole
-from minicc.ir.affine_facts import natural
+from minicc.ir.affine_facts import greater, natural, smaller
 from minicc.ir.core import Array, Op
 from minicc.ir.reals import CONVERSIONS, LEAVES, Part, Real, computed, whole_part
 from minicc.ir.types import F32, F64, static_shape
@@ -123,10 +123,16 @@ def whole_of(part: Part) -> Dim:
     """The whole part of a float."""
     if not isinstance(part, Real):
         return int(whole_part(part))
+    if part.kind in _EXTREMES:
+        return _EXTREMES[part.kind](*map(whole_of, part.args))
     found = _quotient_of(part)
     if found is not None and (found.below == 1 or natural(found.above)):
         return found.above // found.below
     return whole(part)
+
+
+# the whole part of the smaller or greater of two floats is that of theirs
+_EXTREMES: dict[str, Callable[[Dim, Dim], Dim]] = {"max": greater, "min": smaller}
 
 
 def is_whole(part: Part) -> bool:

@@ -21,7 +21,7 @@ from minicc.frontends.onnx.model.reader import Model, Node
 from minicc.frontends.onnx.needs import NeedsValueError
 from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.ir.affine import Dim, minimum
-from minicc.ir.affine_facts import at_least, greater, smaller
+from minicc.ir.affine_facts import at_least, greater, least_within, smaller
 from minicc.ir.core import Array, Value
 from minicc.ir.types import F32, F64, I32, I64, DType
 
@@ -61,6 +61,7 @@ class _Names:
         self.own = {name for name, _ in body.inputs} if body else set()
         self.lines: dict[str, Line] = {}  # of inputs
         self.types: dict[str, DType] = {}  # of inputs
+        self.shapes: dict[str, Sequence[Dim]] = {}  # of inputs that stay as they are
         self.floats: set[Dim] = set()  # what is compared as float32
 
     def maker(self, name: str) -> Node | None:
@@ -90,6 +91,9 @@ class _Names:
             return None
         if made.op == "CastLike" and self._type(made.inputs[1]) not in (I32, I64):
             return None
+        if made.op in ("Gather", "Slice"):
+            numbers = self._sizes(name)
+            return Line(numbers[0], 0) if numbers is not None and len(numbers) == 1 else None
         if made.op in _KEEPING:
             found = self.line(made.inputs[0])
             if found is not None and made.attributes.get("to") == _SINGLE:
@@ -103,6 +107,39 @@ class _Names:
                 return Line(left.first - right.first, left.step - right.step)
             return Line(left.first + right.first, left.step + right.step)
         return None
+
+    def _sizes(self, name: str) -> list[Dim] | None:
+        """Some extents of what stays as it is in all rounds."""
+        made = self.maker(name)
+        if made is None or not made.inputs:
+            return None
+        if made.op == "Shape" and not made.attributes:
+            return self._shape(self.source(made.inputs[0]))
+        if made.op == "Identity" or (made.op == "Cast" and made.attributes.get("to") in (6, 7)):
+            return self._sizes(made.inputs[0])
+        if made.op not in ("Gather", "Slice"):
+            return None
+        found, numbers = self._sizes(made.inputs[0]), self._numbers(made.inputs[1:])
+        if found is None or numbers is None:
+            return None
+        if made.op == "Gather":
+            return found[numbers[0] :][:1] if -len(found) <= numbers[0] < len(found) else None
+        step = numbers[3] if len(numbers) > 3 else 1
+        return found[numbers[0] : numbers[1] : step] if len(numbers) > 1 and step else None
+
+    def _numbers(self, names: Sequence[str]) -> list[int] | None:
+        """One number each, the same in all rounds."""
+        lines = [self.line(name) for name in names]
+        found = [line.first for line in lines if line is not None and line.step == 0]
+        numbers = [n for n in found if isinstance(n, int)]
+        return numbers if len(numbers) == len(names) else None
+
+    def _shape(self, name: str) -> list[Dim] | None:
+        """The shape of an input that stays as it is, or of a value around."""
+        if name in self.own:
+            return list(self.shapes[name]) if name in self.shapes else None
+        value = None if name in self.makers else self.importing.values.get(name)
+        return None if value is None else list(value.type.shape)
 
     def _type(self, name: str) -> DType | None:
         """The element type of an input, or of a value around."""
@@ -191,8 +228,9 @@ def count_rounds(
     for number in within.floats | around.floats:
         if isinstance(number, int) and number > _EXACT:
             return None
-        if not isinstance(number, int):
-            ctx.demand(minimum(_EXACT - number, 0), 0, f"it counts to more than {_EXACT}")
+        room = least_within(_EXACT - number, ctx.symbols.rounds)
+        if not isinstance(room, int):
+            ctx.demand(minimum(room, 0), 0, f"it counts to more than {_EXACT}")
     if most is not None:
         (limit,) = ctx.dims(most, "number of rounds")
         if not isinstance(limit, int) or limit < _ENDLESS:
@@ -214,8 +252,10 @@ def _note_states(
     pairs = zip(names, states, strict=True)
     within.types = {name: state.type.dtype for name, state in pairs if state is not None}
     kept = frozenset(k for k, name in enumerate(names) if outputs[k] == name)
-    for k, (name, given) in enumerate(zip(names, node.inputs[2:], strict=True)):
-        first, made, state = around.line(given), within.maker(outputs[k]), states[k]
+    within.shapes = {names[k]: s.type.shape for k in kept if (s := states[k]) is not None}
+    for k in sorted(range(len(names)), key=lambda k: k not in kept):  # others may move by the kept
+        name, first = names[k], around.line(node.inputs[2 + k])
+        made, state = within.maker(outputs[k]), states[k]
         if first is None or state is None:
             continue
         if k in kept:

@@ -22,6 +22,8 @@ from minicc.ir.core import Value
 
 # From here on an end of a slice means "to the end"; a start, stop and step.
 _FAR = (1 << 31) - 1
+# Free axes are taken to be no longer, so that one step of so many elements goes over them.
+_LONGEST = 1_000_000_000
 # Sizes below that are imported for themselves where a slice begins outside.
 _NEAR = 8
 Range = tuple[Dim, Dim, int]
@@ -272,6 +274,22 @@ def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     return counted(start), smaller(counted(stop), extent), step
 
 
+def _of_one(ctx: Context, extent: Dim, start: Dim, stop: Dim, step: int) -> tuple[Dim, int]:
+    """The stop and the step of a slice, which ends after one element if it is to take one.
+
+    One element is all that a step over a whole axis gives, and tf2onnx writes an index so.
+    """
+    known, most = ctx.symbols, extent if isinstance(extent, int) else _LONGEST
+    far = isinstance(stop, int) and stop >= most
+    if step < most:
+        return stop, step
+    if not known.at_least(start, 0) or not (far or known.at_least(stop, 0)):
+        return stop, step
+    if not isinstance(extent, int):
+        ctx.demand(minimum(most - extent, 0), 0, "an axis that one step goes over")
+    return (start + 1 if far else known.smaller(stop, start + 1)), 1
+
+
 @operator("Slice", attributes="axes ends starts")
 def slice_(
     ctx: Context,
@@ -295,13 +313,13 @@ def slice_(
     if low is None or high is None:
         raise ctx.wrong("its starts or ends are missing")
     named = tuple(range(len(low))) if named is None else named
-    # one element is all that a longer step than any axis gives
     by = tuple([max(-_FAR, min(k, _FAR)) for k in by or (1,) * len(low)])
     if not len(low) == len(high) == len(named) == len(by) or 0 in by:
         raise ctx.wrong(f"starts {list(low)}, ends {list(high)}, axes {list(named)}, {list(by)}")
     ctx.axes(named, x.type.rank)
     axes_ = [a % x.type.rank for a in named]
-    parts = list(zip(axes_, low, high, by, strict=True))
+    each = zip(axes_, low, high, by, strict=True)
+    parts = [(a, i, *_of_one(ctx, x.type.shape[a], i, j, k)) for a, i, j, k in each]
     for _, i, j, k in parts:
         if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
             ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
