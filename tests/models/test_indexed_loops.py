@@ -151,3 +151,37 @@ def test_a_step_over_the_whole_axis_takes_one_element(start: int, stop: int, ste
         x = np.arange(n, dtype=np.float32)
         (y,) = session.run(None, {"x": x})
         np.testing.assert_array_equal(y, x[start:stop:step])
+
+
+def test_what_a_round_leaves_of_an_axis_counts_from_its_end() -> None:
+    """As tf2onnx has cumulative products: `x[:, : -round - 1]`, with ones before it."""
+    text = (
+        HEAD
+        + """
+    m (float[n, m] x) => (float[n, m] y)
+      <int64[1] last = {1}, int64[1] first = {0}, int64 one = {1}, int64[1] nought = {0},
+       int64 place = {1}, bool yes = {1}, float ones = {1}>
+    {
+      sizes = Shape(x)
+      size = Gather(sizes, place)
+      rounds = Sub(size, one)
+      y = Loop(rounds, yes, x) <body = each
+        (int64 round, bool holds, float[n, m] product) => (bool holds, float[n, m] new)
+        {
+          next = Add(round, one)
+          width = Unsqueeze(next, nought)
+          back = Neg(width)
+          front = Slice(x, first, back, last)
+          pads = Concat<axis: int = 0>(first, width, first, nought)
+          later = Pad(front, pads, ones)
+          new = Mul(product, later)
+        }>
+    }
+    """
+    )
+    session = opened(text)
+    for n, m in ((2, 7), (1, 1), (3, 12)):
+        x = np.random.default_rng(m).uniform(0.5, 1.5, (n, m)).astype(np.float32)
+        (y,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(y, np.cumprod(x, 1), rtol=1e-5)
+    assert hosted(session) == []

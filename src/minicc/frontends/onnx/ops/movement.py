@@ -325,7 +325,8 @@ def slice_(
             ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
     for a, i, j, _ in parts:
         for end in filter(_is_backwards, (i, j)):
-            if x.type.shape[a] + end != 0:  # where it is 0 it counts from the first element
+            # where it is 0 it counts from the first element
+            if x.type.shape[a] + end != 0 and not ctx.symbols.at_least(-1, end):
                 ctx.demand(minimum(-end - 1, 0), 0, f"an end of the slice of axis {a}")
     given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
     exact = partial(_exact, ctx)
