@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,6 +138,8 @@ def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         return _write(args[1], *_apart(args[0], args[1]), args[2])
     if name in ("nonzero", "flatnonzero") or (name == "where" and len(args) == 1):
         return _places(recorder, name, *args)
+    if name in _TAKING and not kwargs and type(args[0]) is Tracer and args[0].symbolic:
+        return _TAKING[name](recorder, *args)
     held: list[Masked] = []
     mapped(lambda x, at: held.append(x) if _is_pending(x) else None, (args, kwargs))
     if not held:
@@ -153,6 +155,33 @@ def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         for m in held:
             m.content  # noqa: B018  # taken before anything else is asked
     return done
+
+
+def _where(recorder: Recorder, mask: Any) -> Any:
+    """`np.argwhere`: the coordinates where elements are not zero, those of one in a row."""
+    if not mask.ndim:
+        return NotImplemented
+    places = Dispatch.call(recorder, "nonzero", (mask,), {})
+    return Dispatch.call(recorder, "stack", (places,), {}).T
+
+
+def _extracted(recorder: Recorder, mask: Any, array: Any) -> Any:
+    """`np.extract`: the elements where others are not zero."""
+    if not isinstance(array, Tracer) or not mask.ndim or mask.shape != array.shape:
+        return NotImplemented
+    return array.ravel()[(mask if mask.dtype == bool else mask != 0).ravel()]
+
+
+def _compressed(recorder: Recorder, mask: Any, array: Any) -> Any:
+    """`np.compress` without an axis."""
+    return _extracted(recorder, mask, array) if mask.ndim == 1 else NotImplemented
+
+
+_TAKING: dict[str, Callable[..., Any]] = {
+    "argwhere": _where,
+    "compress": _compressed,
+    "extract": _extracted,
+}
 
 
 def _positions(recorder: Recorder, mask: Tracer) -> Tracer:
