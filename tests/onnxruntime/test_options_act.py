@@ -128,7 +128,7 @@ def test_free_dimensions_are_bound_by_denotation() -> None:
 
 
 def test_compiled_program_in_place_of_an_optimised_model(tmp_path: Path) -> None:
-    path = tmp_path / "model.optimised.onnx"
+    path = tmp_path / "model.optimised"
     want = opened(told(), optimized_model_filepath=str(path)).run(None, {"x": X})
     session = ort.InferenceSession(path)
     assert [v.tolist() for v in session.run([], {"x": X})] == [v.tolist() for v in want]
@@ -136,9 +136,35 @@ def test_compiled_program_in_place_of_an_optimised_model(tmp_path: Path) -> None
     assert session.get_modelmeta().custom_metadata_map == {"labels": "a,b"}
 
 
-def test_optimised_model_that_cannot_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", ["", "weights.bin"])
+def test_optimised_model_that_tools_read_as_onnx(tmp_path: Path, data: str) -> None:
+    path, options = tmp_path / "model.optimised.onnx", ort.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.add_free_dimension_override_by_name("n", 1)
+    if data:
+        entry = "session.optimized_model_external_initializers_"
+        options.add_session_config_entry(f"{entry}file_name", data)
+        options.add_session_config_entry(f"{entry}min_size_in_bytes", "1")
+    want = ort.InferenceSession(biased(given=False), options).run(None, {"x": X})
+    read = onnx.load(path)
+    assert read.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+    assert [p.name for p in tmp_path.iterdir() if p != path] == ([data] if data else [])
+    got = ort.InferenceSession(path).run(None, {"x": X})
+    assert [v.tolist() for v in got] == [v.tolist() for v in want]
+
+
+def test_optimised_model_of_a_format_that_is_asked_for(tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "model")
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    ort.InferenceSession(pair(), options)
+    assert onnx.load(tmp_path / "model").graph.input[0].name == "x"
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.mcp"])
+def test_optimised_model_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidArgument, match="MC0144"):
-        opened(optimized_model_filepath=str(tmp_path / "no" / "model.onnx"))
+        opened(optimized_model_filepath=str(tmp_path / "no" / name))
 
 
 def test_unnamed_dimension_of_a_compiled_program(tmp_path: Path) -> None:

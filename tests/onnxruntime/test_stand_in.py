@@ -108,3 +108,32 @@ def test_version_is_that_of_the_metadata() -> None:
     (found,) = Path(FOLDER).glob("*.dist-info")
     assert found.name == f"onnxruntime-{API_VERSION}.dist-info"
     assert f"Version: {API_VERSION}\n" in (found / "METADATA").read_text()
+
+
+TOOLS = """
+import sys
+from pathlib import Path
+
+import onnx
+import onnxruntime
+from onnxruntime.capi._pybind_state import quantize_matmul_4bits
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.tools.onnx_model_utils import get_optimization_level, optimize_model
+
+quant_pre_process(sys.argv[1], "prepared.onnx")
+optimize_model(Path(sys.argv[1]), Path("optimised.onnx"), get_optimization_level("basic"))
+print(onnxruntime.__name__, *(len(onnx.load(f"{name}.onnx").graph.node)
+                              for name in ("prepared", "optimised")))
+try:
+    quantize_matmul_4bits()
+except NotImplemented as error:
+    print("quantise without minicc in its place" in str(error))
+"""
+
+
+def test_tools_of_an_installed_runtime(program: Path) -> None:
+    pytest.importorskip("onnxruntime.quantization")
+    (program.parent / "tools.py").write_text(TOOLS)
+    done = run("-m", "minicc.onnxruntime", "tools.py", "model.onnx", folder=program.parent)
+    assert done.stdout == "minicc.onnxruntime 2 2\nTrue\n", done.stderr

@@ -1,13 +1,12 @@
-"""How a session is opened: from ONNX Runtime's options to minicc's, and what is written then."""
+"""How a session is opened: from ONNX Runtime's options to minicc's."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.errors import MiniccError
 from minicc.ir.types import OPAQUE
 from minicc.later import Later
 from minicc.onnxruntime.editing import with_initialisers
@@ -19,7 +18,7 @@ from minicc.onnxruntime.errors import (
     opening_error,
     status,
 )
-from minicc.onnxruntime.log import LOGGER, tell_once
+from minicc.onnxruntime.log import tell_once
 from minicc.onnxruntime.providers import Chosen, options_from
 from minicc.onnxruntime.settings import SessionOptions
 from minicc.options import MOST_THREADS, Options
@@ -27,15 +26,11 @@ from minicc.runtime.programs import is_program
 from minicc.runtime.saved import Facts
 
 if TYPE_CHECKING:
-    from minicc.api import program_files
     from minicc.frontends.onnx.model import reader
 else:
-    program_files, reader = (
-        Later("minicc.api.program_files"),
-        Later("minicc.frontends.onnx.model.reader"),
-    )
+    reader = Later("minicc.frontends.onnx.model.reader")
 
-_NO_OPERATOR, _UNWRITTEN = "MC0220", "MC0144"
+_NO_OPERATOR = "MC0220"
 _CONTRIBUTED = ("com.microsoft", "com.microsoft.nchwc")  # domains that ONNX Runtime adds
 _SPIN = "session.intra_op.allow_spinning"
 _DENORMALS = "session.set_denormal_as_zero"
@@ -114,24 +109,6 @@ def _sizes(
             if size is not None:
                 sizes[symbol] = size
     return sizes
-
-
-def write_optimised(source: str | bytes, path: str, options: Options) -> None:
-    """Write the compiled program to the path for optimised models.
-
-    UserError where it can't be written. A model that can't be compiled for all sizes has none; that
-    is told at level warning.
-    """
-    if is_program(source):
-        LOGGER.warning("%s is not written: the model is a compiled program already", path)
-        return
-    try:
-        read = reader.read_model(source)
-        program_files.write_model(read, Path(path), dict(options.sizes), options)
-    except (UserError, UnsupportedError) as error:
-        if error.code == _UNWRITTEN:
-            raise
-        LOGGER.warning("%s is not written: %s", path, error)
 
 
 def refused(error: MiniccError, source: str | bytes) -> Exception:

@@ -25,7 +25,6 @@ from minicc.onnxruntime.opening import (
     require_declared,
     require_source,
     with_given_data,
-    write_optimised,
 )
 from minicc.onnxruntime.providers import choose
 from minicc.onnxruntime.settings import RunOptions, SessionOptions
@@ -38,6 +37,7 @@ from minicc.onnxruntime.signature import (
     overridable_of,
 )
 from minicc.onnxruntime.values import OrtValue, OrtValueVector
+from minicc.onnxruntime.writing import write_optimised
 from minicc.runtime.programs import is_program
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class InferenceSession:
             options = options_for(asked, self._chosen, source)
             self._session = session.InferenceSession(source, options=options)
             if asked.optimized_model_filepath:
-                write_optimised(source, asked.optimized_model_filepath, self._session.options)
+                write_optimised(source, asked, self._session.options)
         except MiniccError as error:
             raise refused(error, source) from error
         facts = self._session.facts

@@ -25,6 +25,13 @@ CONFIG_EFFECTS = {
     "session.model_external_initializers_file_folder_path": (
         "the folder of the initialisers' files, for a model that is given as bytes"
     ),
+    "session.optimized_model_external_initializers_file_name": (
+        "the file of the initialisers of an ONNX model that is written as optimised"
+    ),
+    "session.optimized_model_external_initializers_min_size_in_bytes": (
+        "how large initialisers in that file are at least, 1024 by default"
+    ),
+    "session.save_model_format": "ONNX: an optimised model is an ONNX file; else as its path says",
     "session.set_denormal_as_zero": (
         "0: denormal operands are no zeros, Options(keep_denormals=True)"
     ),
@@ -158,7 +165,7 @@ class SessionOptions(Configured):
     log_verbosity_level = Setting(int, 0)
     logid = Setting(str, "")
     optimized_model_filepath = Setting(
-        str, "", "the compiled program is written there; a session opens it as it does a model"
+        str, "", "the model is written there: as ONNX for .onnx, else as a compiled program"
     )
     profile_file_prefix = Setting(str, "onnxruntime_profile_", "how the name of the profile begins")
     use_deterministic_compute = Setting(

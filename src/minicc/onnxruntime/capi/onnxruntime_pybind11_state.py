@@ -57,6 +57,13 @@ from minicc.onnxruntime.log import (
     set_default_logger_severity as set_default_logger_severity,
     set_default_logger_verbosity as set_default_logger_verbosity,
 )
+from minicc.onnxruntime.packing import (
+    quantize_matmul_2bits as quantize_matmul_2bits,
+    quantize_matmul_4bits as quantize_matmul_4bits,
+    quantize_matmul_8bits as quantize_matmul_8bits,
+    quantize_matmul_bnb4 as quantize_matmul_bnb4,
+    quantize_qdq_matmul_4bits as quantize_qdq_matmul_4bits,
+)
 from minicc.onnxruntime.providers import (
     get_all_providers as get_all_providers,
     get_available_providers as get_available_providers,
