@@ -96,7 +96,7 @@ def test_columns_of_texts_and_numbers_with_holes() -> None:
 
 
 def test_texts() -> None:
-    words = np.array(["alpha", "beta", "gamma", "delta", "pi", "omega"])
+    words = np.array(["alpha", "beta", "gamma", "delta", "pi", "na\u00efve", "d\u00e9j\u00e0"])
     texts = np.array([" ".join(RANDOM.choice(words, 5)) for _ in range(200)], object)
     count = part("sklearn.feature_extraction.text.TfidfVectorizer")(
         ngram_range=(1, 2), token_pattern="[a-zA-Z0-9_]+"

@@ -177,7 +177,7 @@ def test_nothing_to_choose_from() -> None:
 def test_texts() -> None:
     x = np.array(["b\u00e9 c", b"x"], object)
     out = run("StringNormalizer", x, case_change_action="UPPER", stopwords=["c"])
-    assert out.tolist() == ["BE", "X"]
+    assert out.tolist() == ["B\u00c9 C", "X"]
     assert run("StringConcat", x, np.array(["!"], object)).tolist() == ["b\u00e9 c!", "x!"]
     assert run("RegexFullMatch", x, pattern="[a-z]").tolist() == [False, True]
     keys: dict[str, Any] = {"keys_strings": ["x"], "values_int64s": [7]}
@@ -187,10 +187,36 @@ def test_texts() -> None:
     assert run("ai.onnx.ml.LabelEncoder", given, **numbers).tolist() == ["b", "a", "_Unused"]
 
 
-def test_an_empty_text_is_no_stop_word() -> None:
-    x = np.array(["", "a", "the"], object)
-    out = run("StringNormalizer", x, stopwords=["the"], is_case_sensitive=1)
-    assert out.tolist() == ["", "a"]
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        ({"is_case_sensitive": 1}, ["", "a", "The", "the a"]),
+        ({}, ["", "a", "the a"]),
+        ({"case_change_action": "UPPER"}, ["", "A", "THE A"]),
+        ({"case_change_action": "LOWER", "is_case_sensitive": 1}, ["", "a", "the", "the a"]),
+        ({"stopwords": [""]}, ["a", "The", "the", "the a"]),
+    ],
+)
+def test_stop_words_are_elements(how: dict[str, Any], kept: list[str]) -> None:
+    x = np.array(["", "a", "The", "the", "the a"], object)
+    assert run("StringNormalizer", x, **{"stopwords": ["the"], **how}).tolist() == kept
+    assert run("StringNormalizer", x[None], **{"stopwords": ["the"], **how}).tolist() == [kept]
+
+
+@pytest.mark.parametrize(
+    ("action", "locale", "changed"),
+    [
+        ("NONE", "C", "\u00c9\u00e9\u00df\u0130 \ufb01 \u03c2\u1f80 aB"),
+        ("LOWER", "C", "\u00c9\u00e9\u00df\u0130 \ufb01 \u03c2\u1f80 ab"),
+        ("UPPER", "C", "\u00c9\u00e9\u00df\u0130 \ufb01 \u03c2\u1f80 AB"),
+        ("LOWER", "C.UTF-8", "\u00e9\u00e9\u00dfi \ufb01 \u03c2\u1f80 ab"),
+        ("UPPER", "C.UTF-8", "\u00c9\u00c9\u00df\u0130 \ufb01 \u03a3\u1f88 AB"),
+    ],
+)
+def test_a_character_changes_its_case_into_one(action: str, locale: str, changed: str) -> None:
+    x = np.array(["\u00c9\u00e9\u00df\u0130 \ufb01 \u03c2\u1f80 aB"], object)
+    out = run("StringNormalizer", x, case_change_action=action, locale=locale)
+    assert out.tolist() == [changed]
 
 
 def maxima(x: Array, region: Array, scale: float, pooled: tuple[int, int]) -> Array:

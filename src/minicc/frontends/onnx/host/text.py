@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -140,39 +139,57 @@ def string_split(node: Node, x: Array) -> tuple[Array, Array]:
 
 @host_operator("StringNormalizer")
 def string_normalizer(node: Node, x: Array) -> Array:
-    """In upper or lower case, without accents, and without stop words."""
-    change = {"LOWER": str.lower, "UPPER": str.upper}.get(
-        node.text("case_change_action", "NONE"), str
-    )
-    words = tuple(node.attributes.get("stopwords", ()))
-    exact = bool(node.integer("is_case_sensitive", 0))
-    stops = set(words) if exact else {change(w) for w in words}
+    """In upper or lower case, and without the elements that are stop words.
 
-    def normal(text: str) -> str:
-        plain = _without_accents(text)
-        if exact:
-            return change(_without(plain, stops))
-        return _without(change(plain), stops)
-
+    The specification says neither which letters a case has nor how words are compared that have
+    both: as in ONNX Runtime each character changes into one, and cases that are not told apart are
+    compared as the result has them, or as lower ones.
+    """
+    if x.ndim not in (1, 2):
+        raise ValueError(f"its input has the shape {list(x.shape)}, and must have [C] or [1, C]")
+    action, cases = node.text("case_change_action", "NONE"), _cases(node.text("locale", ""))
+    change = cases.get(action, str)
+    compared: Callable[[str], str] = str
+    if not node.integer("is_case_sensitive", 0):
+        compared = cases.get(action, cases["LOWER"])
+    stops = {compared(word) for word in node.attributes.get("stopwords", ())}
     given = texts(x)
-    out = each(normal, object, given)
-    both = zip(out.reshape(-1), given.reshape(-1), strict=True)
-    flat = [text for text, before in both if text or not before]  # what was empty is no stop word
-    if out.ndim == 1 or out.shape[0] == 1:
-        kept = np.array(flat or [""], object)
-        return kept if out.ndim == 1 else kept[None]
-    return out
+    dropped = each(lambda text: compared(text) in stops, bool, given)
+    out = each(change, object, given)
+    if x.ndim == 2 and x.shape[0] != 1:
+        out[dropped] = ""
+        return out
+    kept = out[~dropped] if not dropped.all() else np.array([""], object)
+    return kept if x.ndim == 1 else kept[None]
 
 
-def _without_accents(text: str) -> str:
-    if text.isascii():
-        return text
-    apart = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in apart if not unicodedata.combining(c))
+def _cases(locale: str) -> dict[str, Callable[[str], str]]:
+    """How texts change in a locale: that of C knows the letters of ASCII alone."""
+    if locale in ("C", "POSIX"):
+        return {"LOWER": _changed(str.lower, str), "UPPER": _changed(str.upper, str)}
+    return {"LOWER": _changed(str.lower, _lower), "UPPER": _changed(str.upper, _upper)}
 
 
-def _without(text: str, stops: set[str]) -> str:
-    return " ".join(word for word in text.split(" ") if word not in stops) if stops else text
+def _changed(ascii: Callable[[str], str], others: Callable[[str], str]) -> Callable[[str], str]:
+    """A change of letters of ASCII and of other characters, each of which stays one."""
+
+    def change(text: str) -> str:
+        if text.isascii():
+            return ascii(text)
+        return "".join([ascii(c) if c.isascii() else others(c) for c in text])
+
+    return change
+
+
+def _lower(character: str) -> str:
+    """The lower case of a character; of what would be a letter with a mark, that letter."""
+    return character.lower()[0]
+
+
+def _upper(character: str) -> str:
+    """The upper case of a character, or its title case, where that is one character too."""
+    forms = (character.upper(), character.title())
+    return next((form for form in forms if len(form) == 1), character)
 
 
 def columns_of_grams(node: Node) -> dict[tuple[Any, ...], int]:
