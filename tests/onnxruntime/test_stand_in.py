@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from minicc.onnxruntime import InferenceSession, OrtValue
 from minicc.onnxruntime.environment import API_VERSION
 from minicc.onnxruntime.stand_in import FOLDER
 from tests.onnxruntime.models import pair
@@ -110,6 +112,16 @@ def test_version_is_that_of_the_metadata() -> None:
     assert f"Version: {API_VERSION}\n" in (found / "METADATA").read_text()
 
 
+def test_what_programs_reach_for_behind_the_interface() -> None:
+    session = InferenceSession(pair(), providers=["CPUExecutionProvider"])
+    value = OrtValue.ortvalue_from_numpy(np.ones((1, 3), np.float32))
+    assert session._sess.run(["z"], {"x": value._ortvalue}, None)[0].tolist() == [[-1, -1, -1]]
+    assert session._providers == [*session._provider_options] == session.get_providers()
+    assert value._get_c_value().data_ptr() == value.data_ptr()
+    with pytest.raises(ValueError, match="an OrtValue of a int can't be had"):
+        OrtValue(5)
+
+
 TOOLS = """
 import sys
 from pathlib import Path
@@ -117,13 +129,14 @@ from pathlib import Path
 import onnx
 import onnxruntime
 from onnxruntime.capi._pybind_state import quantize_matmul_4bits
+from onnxruntime.capi.build_and_package_info import package_name
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxruntime.tools.onnx_model_utils import get_optimization_level, optimize_model
 
 quant_pre_process(sys.argv[1], "prepared.onnx")
 optimize_model(Path(sys.argv[1]), Path("optimised.onnx"), get_optimization_level("basic"))
-print(onnxruntime.__name__, *(len(onnx.load(f"{name}.onnx").graph.node)
+print(onnxruntime.__name__, package_name[:11], *(len(onnx.load(f"{name}.onnx").graph.node)
                               for name in ("prepared", "optimised")))
 try:
     quantize_matmul_4bits()
@@ -136,4 +149,4 @@ def test_tools_of_an_installed_runtime(program: Path) -> None:
     pytest.importorskip("onnxruntime.quantization")
     (program.parent / "tools.py").write_text(TOOLS)
     done = run("-m", "minicc.onnxruntime", "tools.py", "model.onnx", folder=program.parent)
-    assert done.stdout == "minicc.onnxruntime 2 2\nTrue\n", done.stderr
+    assert done.stdout == "minicc.onnxruntime onnxruntime 2 2\nTrue\n", done.stderr

@@ -99,8 +99,10 @@ class InferenceSession:
         source = path if path is not None else self._model_bytes
         assert source is not None
         self._trace: trace.Trace | None = None
+        self._profile_began = 0
         if asked.enable_profiling:
             self._trace = trace.Trace(asked.profile_file_prefix)
+            self._profile_began = self._trace.began
         began = time.monotonic_ns()
         try:
             source = with_given_data(source, asked)
@@ -122,6 +124,19 @@ class InferenceSession:
         if self._trace is not None:
             self._trace.add("session_initialization", began, time.monotonic_ns())
             self._unwritten = weakref.finalize(self, self._trace.write)
+
+    @property
+    def _sess(self) -> InferenceSession:
+        """The session itself; ONNX Runtime has one of C++ here, which programs reach for."""
+        return self
+
+    @property
+    def _providers(self) -> list[str]:
+        return self.get_providers()
+
+    @property
+    def _provider_options(self) -> dict[str, dict[str, str]]:
+        return self.get_provider_options()
 
     def run(
         self,
@@ -332,7 +347,7 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, by `time.monotonic_ns()`; 0 without one."""
-        return 0 if self._trace is None else self._trace.began
+        return self._profile_began
 
     def end_profiling(self) -> str:
         """Write the profile, and return the name of its file; "" where there is none."""

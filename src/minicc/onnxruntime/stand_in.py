@@ -3,7 +3,8 @@
 `FOLDER` has a package `onnxruntime` whose import puts this one, and its modules, under that name.
 A process whose `sys.path` begins with the folder finds it before an installed ONNX Runtime; so do
 the children that `multiprocessing` spawns, and any program with the folder in PYTHONPATH. Folders
-of an installed ONNX Runtime that are Python alone (`quantization`, `tools`) stay importable.
+of an installed ONNX Runtime that are Python alone (`quantization`, `tools`) stay importable, and
+so do the modules of its `capi` that this package has no counterpart of.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ def put_in_place() -> None:
     """Put this package and its modules under ONNX Runtime's names."""
     for module in _MODULES:
         sys.modules[_NAME + module] = importlib.import_module(__package__ + module)
-    package = sys.modules[_NAME]
     installed = _installed()
-    if installed is not None and installed not in package.__path__:
-        package.__path__.append(installed)
+    if installed is None:
+        return
+    for name, folder in ((_NAME, installed), (f"{_NAME}.capi", os.path.join(installed, "capi"))):
+        path = sys.modules[name].__path__
+        if folder not in path:
+            path.append(folder)
 
 
 def _installed() -> str | None:

@@ -28,9 +28,17 @@ class OrtValue:
             data = ortvalue
         if data is not None and not isinstance(data, np.ndarray | list | SparseTensor):
             text = f"an OrtValue of a {type(data).__name__} can't be had"
-            raise TypeError(f"{text}: OrtValue.ortvalue_from_numpy(array)")
+            raise ValueError(f"{text}: OrtValue.ortvalue_from_numpy(array)")
         self._data: Any = data
         self._element: int | None = element
+
+    @property
+    def _ortvalue(self) -> OrtValue:
+        """The value itself; ONNX Runtime has one of C++ here, which programs reach for."""
+        return self
+
+    def _get_c_value(self) -> OrtValue:
+        return self
 
     @classmethod
     def ortvalue_from_numpy(
