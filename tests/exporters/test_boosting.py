@@ -1,7 +1,8 @@
-"""Models of LightGBM and XGBoost that onnxmltools wrote, against those and ONNX Runtime."""
+"""Models of LightGBM, XGBoost and CatBoost, against those and ONNX Runtime."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 
 from tests.exporters.exported import BATCHES, Array, agree, check, part
 
-onnxmltools = pytest.importorskip("onnxmltools")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 RANDOM = np.random.default_rng(5)
@@ -49,6 +49,7 @@ def test_lightgbm(
     name: str, x: Array, y: Array, options: dict[str, Any], fit: dict[str, Any]
 ) -> None:
     pytest.importorskip("lightgbm")
+    onnxmltools = pytest.importorskip("onnxmltools")
     common: dict[str, Any] = {"n_estimators": 6, "verbose": -1, "num_leaves": 7}
     model = part(f"lightgbm.{name}")(**common, **options).fit(x, y, **fit)
     written = onnxmltools.convert_lightgbm(model, initial_types=types_of(x), target_opset=15)
@@ -68,7 +69,28 @@ def test_lightgbm(
 )
 def test_xgboost(name: str, x: Array, y: Array, options: dict[str, Any]) -> None:
     pytest.importorskip("xgboost")
+    onnxmltools = pytest.importorskip("onnxmltools")
     common: dict[str, Any] = {"n_estimators": 6, "max_depth": 3}
     model = part(f"xgboost.{name}")(**{**common, **options}).fit(x, y)
     written = onnxmltools.convert_xgboost(model, initial_types=types_of(x), target_opset=15)
     compared(model, written, x)
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "y"),
+    [
+        ("CatBoostClassifier", X, TWO),
+        ("CatBoostClassifier", HOLES, np.array(["a", "b", "c"])[THREE]),
+        ("CatBoostRegressor", HOLES, NUMBERS),
+    ],
+)
+def test_catboost(name: str, x: Array, y: Array, tmp_path: Path) -> None:
+    pytest.importorskip("catboost")
+    common: dict[str, Any] = {"iterations": 6, "depth": 4, "thread_count": 1}
+    model = part(f"catboost.{name}")(**common, verbose=False, allow_writing_files=False).fit(x, y)
+    model.save_model(str(tmp_path / "model.onnx"), format="onnx")
+    written = (tmp_path / "model.onnx").read_bytes()
+    got = check(written, [{"features": x[:n]} for n in BATCHES])
+    for n, outputs in zip(BATCHES, got, strict=True):
+        wanted = np.asarray(model.predict(x[:n])).reshape(outputs[0].shape)
+        agree(outputs[0], wanted.astype(outputs[0].dtype), 1e-4)

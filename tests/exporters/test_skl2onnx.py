@@ -95,18 +95,26 @@ def test_columns_of_texts_and_numbers_with_holes() -> None:
         assert outputs[0].tolist() == model.predict(table[:n]).tolist()
 
 
-def test_texts() -> None:
-    words = np.array(["alpha", "beta", "gamma", "delta", "pi", "na\u00efve", "d\u00e9j\u00e0"])
+@pytest.mark.parametrize(
+    ("how", "options"),
+    [
+        ({"ngram_range": (1, 2), "token_pattern": "[a-zA-Z0-9_]+"}, {}),
+        ({"analyzer": "char", "ngram_range": (2, 3)}, {}),
+        ({"stop_words": ["alpha", "pi"]}, {"separators": [" ", "-"]}),
+    ],
+)
+def test_texts(how: dict[str, Any], options: dict[str, Any]) -> None:
+    words = np.array(["alpha", "beta", "gamma", "delta", "pi", "na\u00efve", "d\u00e9j\u00e0-vu"])
     texts = np.array([" ".join(RANDOM.choice(words, 5)) for _ in range(200)], object)
-    count = part("sklearn.feature_extraction.text.TfidfVectorizer")(
-        ngram_range=(1, 2), token_pattern="[a-zA-Z0-9_]+"
-    )
+    count = part("sklearn.feature_extraction.text.TfidfVectorizer")(**how)
     model = part("sklearn.pipeline.make_pipeline")(
         count, part("sklearn.naive_bayes.MultinomialNB")()
     )
     model.fit(texts, THREE)
     types = [("X", part("skl2onnx.common.data_types.StringTensorType")([None, 1]))]
-    written = skl2onnx.convert_sklearn(model, initial_types=types, target_opset=OPSETS)
+    written = skl2onnx.convert_sklearn(
+        model, initial_types=types, target_opset=OPSETS, options={id(count): options}
+    )
     for node in written.graph.node:
         if node.op_type == "StringNormalizer":
             # the default is a locale that the system may lack
