@@ -134,7 +134,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxruntime.tools.onnx_model_utils import get_optimization_level, optimize_model
 
-quant_pre_process(sys.argv[1], "prepared.onnx")
+quant_pre_process(sys.argv[1], "prepared.onnx", skip_symbolic_shape=True)
 optimize_model(Path(sys.argv[1]), Path("optimised.onnx"), get_optimization_level("basic"))
 print(onnxruntime.__name__, package_name[:11], *(len(onnx.load(f"{name}.onnx").graph.node)
                               for name in ("prepared", "optimised")))
