@@ -16,6 +16,7 @@ IMAGE = random(1, 3, 5, 5)
 ONE = np.array(0.1, np.float32)
 LENGTHS = np.array([4, 4], np.int32)
 BYTES, COUNT, MASK = integers(2, 5), np.array(5, np.int32), np.ones((2, 1, 5, 5), np.int32)
+GROUPED = {"num_heads": 2, "kv_num_heads": 2, "sliding_window_cache": 1}
 
 CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], str, str]] = {
     "unknown operator": ("Gelu2", [X], {}, "MC0220", "minicc has no such operator"),
@@ -56,6 +57,13 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], str, str]] = {
         {"num_heads": 2, "kv_num_heads": 2, "do_rotary": 1},
         "MC0127",
         "cosines or sines are missing",
+    ),
+    "no window": (
+        "GroupQueryAttention",
+        [X, X, X, None, None, LENGTHS, COUNT],
+        GROUPED,
+        "MC0127",
+        "a cache of a window needs its old keys",
     ),
     "missing lengths": (
         "GroupQueryAttention",

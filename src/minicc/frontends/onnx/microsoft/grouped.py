@@ -48,12 +48,22 @@ class _Lengths:
     total: Dim  # of the longest sentence: what lies beyond it in the cache is nobody's
 
 
-def _lengths(ctx: Context, q: Value, past: Value | None, less_one: Value, total: Value) -> _Lengths:
+def _lengths(
+    ctx: Context,
+    q: Value,
+    past: Value | None,
+    less_one: Value,
+    total: Value,
+    new: Value | None,
+) -> _Lengths:
     batch, _, steps, _ = q.type.shape
     one = ctx.scalar(1, I64)
     rows = ctx.reshape(ctx.cast(less_one, I64), (batch,))
     whole = ctx.emit(graph.Add, rows, one)
-    before = _before(ctx, whole, total, steps)
+    if new is None:
+        before = _before(ctx, whole, total, steps)
+    else:
+        before = ctx.emit(graph.Sub, whole, ctx.reshape(ctx.cast(new, I64), (batch,)))
     if past is None:
         # nothing was before: all keys are new
         return _Lengths(whole, before, steps, steps, steps)
@@ -87,9 +97,7 @@ def _cached(
     at = ctx.emit(graph.Sub, place, ctx.reshape(lengths.before, (batch, 1)))
     last = ctx.extent(lengths.steps - 1, I64)
     index = ctx.emit(graph.Max, ctx.emit(graph.Min, at, last), ctx.scalar(0, I64))
-    rows = permuted(ctx, new, (0, 2, 1, 3))
-    index = ctx.reshape(index, (batch, lengths.seen, 1))
-    moved = permuted(ctx, ctx.emit(graph.GatherND, rows, index, batch=1), (0, 2, 1, 3))
+    moved = _rows_at(ctx, new, ctx.reshape(index, (batch, lengths.seen, 1)))
     at = ctx.reshape(at, (batch, 1, lengths.seen, 1))
     after = ctx.emit(graph.Le, at, last)
     out = ctx.emit(graph.Select, after, ctx.reshape(moved, wanted), rest)
@@ -101,6 +109,82 @@ def _cached(
         high = (0, 0, lengths.seen - room, 0)
         old = ctx.emit(graph.Pad, past, low=(0, 0, 0, 0), high=high, value=literal)
     return ctx.emit(graph.Select, ctx.emit(graph.Lt, at, ctx.scalar(0, I64)), old, out)
+
+
+def _rows_at(ctx: Context, x: Value, index: Value) -> Value:
+    """Rows of each sentence, [batch, heads, rows, size], at places of its own, [batch, n, 1]."""
+    rows = permuted(ctx, x, (0, 2, 1, 3))
+    return permuted(ctx, ctx.emit(graph.GatherND, rows, index, batch=1), (0, 2, 1, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A cache of the last keys alone, whose rows move down when older ones leave it.
+
+    Attention sees the rows that were kept before, and the new keys after them.
+    """
+
+    lengths: _Lengths  # by places among all keys of a sentence
+    staged: _Lengths  # by places among the kept and the new
+    count: Value  # of the keys that are kept afterwards
+    room: Dim
+
+    def of_bias(self, ctx: Context, bias: Value) -> Value:
+        """A bias of the places among all keys, as one of those that attention sees."""
+        (batch,) = self.count.type.shape
+        seen = self.staged.seen
+        rows = ctx.emit(graph.Broadcast, bias, shape=(batch, *bias.type.shape[1:]))
+        gone = ctx.emit(graph.Sub, self.lengths.before, self.staged.before)
+        place = ctx.emit(graph.Iota, shape=(1, seen), axis=1, dtype=I64)
+        place = ctx.emit(graph.Add, place, ctx.reshape(gone, (batch, 1)))
+        last = ctx.extent(bias.type.shape[3] - 1, I64)
+        index = ctx.reshape(ctx.emit(graph.Min, place, last), (batch, seen, 1))
+        rows = permuted(ctx, rows, (0, 3, 1, 2))
+        return permuted(ctx, ctx.emit(graph.GatherND, rows, index, batch=1), (0, 2, 3, 1))
+
+    def kept(self, ctx: Context, rows: Value) -> Value:
+        """The cache that results: zeros where nothing is kept."""
+        (batch,) = self.count.type.shape
+        gone = ctx.emit(graph.Sub, self.lengths.whole, self.count)
+        earlier = ctx.emit(graph.Sub, self.lengths.before, self.staged.before)
+        first = ctx.reshape(ctx.emit(graph.Sub, gone, earlier), (batch, 1))
+        place = ctx.emit(graph.Iota, shape=(1, self.room), axis=1, dtype=I64)
+        last = ctx.extent(self.staged.seen - 1, I64)
+        index = ctx.emit(graph.Min, ctx.emit(graph.Add, place, first), last)
+        moved = _rows_at(ctx, rows, ctx.reshape(index, (batch, self.room, 1)))
+        there = ctx.emit(graph.Lt, place, ctx.reshape(self.count, (batch, 1)))
+        there = ctx.reshape(there, (batch, 1, self.room, 1))
+        return ctx.emit(graph.Select, there, moved, ctx.scalar(0, rows))
+
+
+def _window(ctx: Context, node: Node, past: Value | None, lengths: _Lengths) -> _Window | None:
+    """The window of a cache that has no room for more, if the node says that it is such."""
+    if not flag(node, "sliding_window_cache"):
+        return None
+    size = node.integer("local_window_size", -1)
+    if past is None or size < 1:
+        raise ctx.wrong("a cache of a window needs its old keys, and a window of 1 or more")
+    room: Dim = past.type.shape[2]
+    if isinstance(room, int) and room < size:
+        raise ctx.wrong(f"a cache of {room} keys holds no window of {size}")
+    before = _resident(ctx, lengths.before, room, size)
+    new = ctx.emit(graph.Sub, lengths.whole, lengths.before)
+    seen = room + lengths.steps
+    staged = _Lengths(ctx.emit(graph.Add, before, new), before, lengths.steps, seen, seen)
+    return _Window(lengths, staged, _resident(ctx, lengths.whole, room, size), room)
+
+
+def _resident(ctx: Context, count: Value, room: Dim, window: int) -> Value:
+    """How many of a sentence's keys its cache keeps: [batch].
+
+    When they outgrow it, all leave that the window does not need, so that none leave for a while.
+    """
+    spare = ctx.emit(graph.Max, ctx.extent(room - (window - 1), I64), ctx.scalar(1, I64))
+    over = ctx.emit(graph.Sub, count, ctx.extent(room, I64))
+    over = ctx.emit(graph.Max, over, ctx.scalar(0, I64))
+    rounded = ctx.emit(graph.Sub, ctx.emit(graph.Add, over, spare), ctx.scalar(1, I64))
+    groups = ctx.emit(graph.FloorDiv, rounded, spare)
+    return ctx.emit(graph.Sub, count, ctx.emit(graph.Mul, groups, spare))
 
 
 def _of_cache(ctx: Context, bias: Value, lengths: _Lengths) -> Value:
@@ -201,41 +285,57 @@ def group_query_attention(
     v_scale: Value | None = None,
     q_norm: Value | None = None,
     k_norm: Value | None = None,
+    new: Value | None = None,
 ) -> tuple[Value, ...]:
     """Causal attention to the keys of a cache and new ones, and the caches with these."""
-    require_absent(
-        ctx,
-        quantised_cache=k_scale or v_scale,
-        sliding_window_cache=flag(node, "sliding_window_cache"),
-    )
+    require_absent(ctx, quantised_cache=k_scale or v_scale)
     q, k, v = _operands(ctx, node, query, key, value)
     q, k = _normalised(ctx, node, q, q_norm), _normalised(ctx, node, k, k_norm)
-    lengths = _lengths(ctx, q, past_key, less_one, total)
+    lengths = _lengths(ctx, q, past_key, less_one, total, new)
     if flag(node, "do_rotary"):
         if cosines is None or sines is None:
             raise ctx.wrong("its cosines or sines are missing")
         at = _positions(ctx, lengths) if positions is None else positions
         pairs = flag(node, "rotary_interleaved")
         q, k = (rotated(ctx, x, (cosines, sines), at, pairs) for x in (q, k))
-    k, v = _cached(ctx, past_key, k, lengths), _cached(ctx, past_value, v, lengths)
-    scores = wide_of(ctx, scores_of(ctx, node, q, k))
-    cap = node.number("softcap", 0.0)
-    if cap > 0:
-        bent = ctx.emit(graph.Tanh, ctx.emit(graph.Div, scores, ctx.scalar(cap, scores)))
-        scores = ctx.emit(graph.Mul, bent, ctx.scalar(cap, scores))
+    window = _window(ctx, node, past_key, lengths)
+    seen = window.staged if window else lengths
+    k, v = _cached(ctx, past_key, k, seen), _cached(ctx, past_value, v, seen)
+    scores = _bent(ctx, node, wide_of(ctx, scores_of(ctx, node, q, k)))
     if bias is not None:
-        scores = add(ctx, scores, ctx.cast(_of_cache(ctx, bias, lengths), scores.type.dtype))
-    allowed = _allowed(ctx, node, lengths, k.type.shape[2])
+        bias = window.of_bias(ctx, bias) if window else _of_cache(ctx, bias, lengths)
+        scores = add(ctx, scores, ctx.cast(bias, scores.type.dtype))
+    allowed = _allowed(ctx, node, seen, k.type.shape[2])
     likely = _likely(ctx, node, scores, allowed, sink)
     element = q.type.dtype
     out = together(ctx, weighted(ctx, ctx.cast(likely, element), v))
+    if window:
+        k, v = window.kept(ctx, k), window.kept(ctx, v)
+    return out, k, v, ctx.cast(_shown(ctx, node, seen, scores, allowed, likely), element)
+
+
+def _bent(ctx: Context, node: Node, scores: Value) -> Value:
+    """Scores that stay below a cap, if there is one."""
+    cap = node.number("softcap", 0.0)
+    if cap <= 0:
+        return scores
+    bent = ctx.emit(graph.Tanh, ctx.emit(graph.Div, scores, ctx.scalar(cap, scores)))
+    return ctx.emit(graph.Mul, bent, ctx.scalar(cap, scores))
+
+
+def _shown(
+    ctx: Context, node: Node, seen: _Lengths, scores: Value, allowed: Value, likely: Value
+) -> Value:
+    """The scores or their soft-max, of the keys that there are, as a result."""
     shown = node.integer("qk_output", 0)
     if shown not in (0, 1, 2):
         raise ctx.wrong(f"attribute qk_output is {shown}")
+    if shown and flag(node, "sliding_window_cache"):
+        hint = "leave out the scores as a result"
+        raise ctx.unsupported("its scores to keys of a cache of a window", hint)
     if shown == 1:
         likely = ctx.emit(graph.Select, allowed, scores, ctx.scalar(0, scores))
-    shown_keys = cut(ctx, likely, {3: (0, lengths.total, 1)})
-    return out, k, v, ctx.cast(shown_keys, element)
+    return cut(ctx, likely, {3: (0, seen.total, 1)})
 
 
 _SPARSE = "do_rotary kv_num_heads num_heads rotary_interleaved scale sparse_block_size"
