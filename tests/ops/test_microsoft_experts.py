@@ -150,24 +150,27 @@ def convolutions() -> Iterator[tuple[str, Case]]:
         yield title, Case(op, inputs, wants, options, (1, 2), free)
 
 
-def attention() -> Iterator[tuple[str, Case]]:
+def attention(queries: int) -> Iterator[tuple[str, Case]]:
     op, heads, deep, width, steps = "com.microsoft.LinearAttention", 2, 4, 3, 5
-    q, k = random(1, steps, 2 * heads * deep), random(1, steps, heads * deep, seed=4)
+    most = max(queries, heads)
+    q, k = random(1, steps, queries * deep), random(1, steps, heads * deep, seed=4)
     v, beta = random(1, steps, heads * width, seed=5), random(1, steps, heads, seed=6, low=0)
     state, decay = random(1, heads, deep, width, seed=7), random(1, steps, heads, seed=8, high=0)
-    out = np.zeros((steps, 2 * heads, width), F4)
+    out = np.zeros((steps, most, width), F4)
     held = state[0].copy()
     for t in range(steps):
         for h in range(heads):
             key, value = k[0, t].reshape(heads, deep)[h], v[0, t].reshape(heads, width)[h]
             held[h] *= np.exp(decay[0, t, h])
             held[h] += beta[0, t, h] * np.outer(key, value - held[h].T @ key)
-        for h in range(2 * heads):
-            out[t, h] = q[0, t].reshape(2 * heads, deep)[h] @ held[h // 2] / np.sqrt(F4(deep))
-    options = {"q_num_heads": 2 * heads, "kv_num_heads": heads, "update_rule": "gated_delta"}
+        for h in range(most):
+            query = q[0, t].reshape(queries, deep)[h * queries // most]
+            out[t, h] = query @ held[h * heads // most] / np.sqrt(F4(deep))
+    options = {"q_num_heads": queries, "kv_num_heads": heads, "update_rule": "gated_delta"}
     inputs = [q, k, v, state, decay, beta]
     wants = [out.reshape(1, steps, -1), held[None]]
-    yield "linear attention", Case(op, inputs, wants, options, (), {steps: "steps"}, 1e-4)
+    case = Case(op, inputs, wants, options, (), {steps: "steps"}, 1e-4)
+    yield f"linear attention{' of fewer queries' if queries < heads else ''}", case
 
 
 def turned() -> Iterator[tuple[str, Case]]:
@@ -192,7 +195,7 @@ def turned() -> Iterator[tuple[str, Case]]:
         yield f"three positions by {layout} of {sections}", case
 
 
-CASES = dict([*mixtures(), *others(), *convolutions(), *attention(), *turned()])
+CASES = dict([*mixtures(), *others(), *convolutions(), *attention(4), *attention(1), *turned()])
 
 
 @in_forms(CASES)

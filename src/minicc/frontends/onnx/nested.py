@@ -115,6 +115,26 @@ def versions_within(node: Node) -> Mapping[str, int]:
     return {"": _OPSET_OF_TWINS} if node.op in TWINS else {}
 
 
+def _for_each_key(node: Node) -> tuple[list[Node], Node]:
+    """Nodes that repeat the heads of a query for its keys, where these have more; and the node.
+
+    ONNX's function is of queries that have at least as many heads as the keys.
+    """
+    heads, wanted = node.integer("q_num_heads", 0), node.integer("kv_num_heads", 0)
+    if heads < 1 or wanted <= heads or wanted % heads or not node.inputs:
+        return [], node
+    parts = tuple(f"{node.name}/query/{k}" for k in range(heads))
+    whole = f"{node.name}/query"
+    repeated = tuple(part for part in parts for _ in range(wanted // heads))
+    options = {"axis": -1}
+    before = [
+        Node("Split", f"{whole}/Split", node.inputs[:1], parts, {**options, "num_outputs": heads}),
+        Node("Concat", f"{whole}/Concat", repeated, (whole,), options),
+    ]
+    attributes = {**node.attributes, "q_num_heads": wanted}
+    return before, replace(node, inputs=(whole, *node.inputs[1:]), attributes=attributes)
+
+
 def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) -> list[Node] | None:
     """The nodes of the function that an operator's schema holds; None where it has none.
 
@@ -124,10 +144,12 @@ def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) ->
     from onnx import defs
 
     twin = TWINS.get(node.op)
+    out: list[Node] = []
     if twin is not None:
         if node.integer("state_window", 0):
             raise ValueError("its states are those of several steps")
-        node, opset = replace(node, op=twin), _OPSET_OF_TWINS
+        out, node = _for_each_key(replace(node, op=twin))
+        opset = _OPSET_OF_TWINS
     domain, _, op = node.op.rpartition(".")
     if not opset or not defs.has(op, opset, domain):
         return None
@@ -142,7 +164,6 @@ def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) ->
     names.update(dict.fromkeys(body.input[len(node.inputs) :], ""))
     names.update(zip(body.output, node.outputs, strict=False))
     defaults = {a.name: a for a in body.attribute_proto}
-    out: list[Node] = []
     for index, proto in enumerate(body.node):
         inner = type(proto)()
         inner.CopyFrom(proto)
