@@ -150,17 +150,18 @@ def convolutions() -> Iterator[tuple[str, Case]]:
         yield title, Case(op, inputs, wants, options, (1, 2), free)
 
 
-def attention(queries: int) -> Iterator[tuple[str, Case]]:
+def attention(queries: int, keys: int) -> Iterator[tuple[str, Case]]:
     op, heads, deep, width, steps = "com.microsoft.LinearAttention", 2, 4, 3, 5
     most = max(queries, heads)
-    q, k = random(1, steps, queries * deep), random(1, steps, heads * deep, seed=4)
+    q, k = random(1, steps, queries * deep), random(1, steps, keys * deep, seed=4)
     v, beta = random(1, steps, heads * width, seed=5), random(1, steps, heads, seed=6, low=0)
     state, decay = random(1, heads, deep, width, seed=7), random(1, steps, heads, seed=8, high=0)
     out = np.zeros((steps, most, width), F4)
     held = state[0].copy()
     for t in range(steps):
         for h in range(heads):
-            key, value = k[0, t].reshape(heads, deep)[h], v[0, t].reshape(heads, width)[h]
+            key = k[0, t].reshape(keys, deep)[h * keys // heads]
+            value = v[0, t].reshape(heads, width)[h]
             held[h] *= np.exp(decay[0, t, h])
             held[h] += beta[0, t, h] * np.outer(key, value - held[h].T @ key)
         for h in range(most):
@@ -170,7 +171,8 @@ def attention(queries: int) -> Iterator[tuple[str, Case]]:
     inputs = [q, k, v, state, decay, beta]
     wants = [out.reshape(1, steps, -1), held[None]]
     case = Case(op, inputs, wants, options, (), {steps: "steps"}, 1e-4)
-    yield f"linear attention{' of fewer queries' if queries < heads else ''}", case
+    few = (" of few queries" if queries < heads else "") + (" and keys" if keys < heads else "")
+    yield f"linear attention{few}", case
 
 
 def turned() -> Iterator[tuple[str, Case]]:
@@ -195,7 +197,8 @@ def turned() -> Iterator[tuple[str, Case]]:
         yield f"three positions by {layout} of {sections}", case
 
 
-CASES = dict([*mixtures(), *others(), *convolutions(), *attention(4), *attention(1), *turned()])
+LINEAR = [case for heads in ((4, 2), (1, 2), (1, 1)) for case in attention(*heads)]
+CASES = dict([*mixtures(), *others(), *convolutions(), *LINEAR, *turned()])
 
 
 @in_forms(CASES)

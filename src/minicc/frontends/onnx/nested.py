@@ -115,24 +115,39 @@ def versions_within(node: Node) -> Mapping[str, int]:
     return {"": _OPSET_OF_TWINS} if node.op in TWINS else {}
 
 
-def _for_each_key(node: Node) -> tuple[list[Node], Node]:
-    """Nodes that repeat the heads of a query for its keys, where these have more; and the node.
+def _for_each_value(node: Node, types: Sequence[Any]) -> tuple[list[Node], Node]:
+    """Nodes that repeat heads of queries and keys for the values, where these have more; the node.
 
-    ONNX's function is of queries that have at least as many heads as the keys.
+    ONNX's function is of queries that have at least as many heads as the values, and of keys that
+    have as many.
     """
     heads, wanted = node.integer("q_num_heads", 0), node.integer("kv_num_heads", 0)
-    if heads < 1 or wanted <= heads or wanted % heads or not node.inputs:
+    if heads < 1 or wanted < 1 or len(node.inputs) < 2:
         return [], node
-    parts = tuple(f"{node.name}/query/{k}" for k in range(heads))
-    whole = f"{node.name}/query"
-    repeated = tuple(part for part in parts for _ in range(wanted // heads))
-    options = {"axis": -1}
-    before = [
-        Node("Split", f"{whole}/Split", node.inputs[:1], parts, {**options, "num_outputs": heads}),
-        Node("Concat", f"{whole}/Concat", repeated, (whole,), options),
-    ]
-    attributes = {**node.attributes, "q_num_heads": wanted}
-    return before, replace(node, inputs=(whole, *node.inputs[1:]), attributes=attributes)
+    widths = [_width(proto) for proto in types[:2]]
+    keys = widths[1] * heads // widths[0] if all(widths) else wanted
+    before: list[Node] = []
+    inputs = list(node.inputs)
+    for index, count in enumerate((heads, keys)):
+        if not 0 < count < wanted or wanted % count:
+            continue
+        whole = f"{node.name}/{('query', 'key')[index]}"
+        parts = tuple(f"{whole}/{k}" for k in range(count))
+        repeated = tuple(part for part in parts for _ in range(wanted // count))
+        options = {"axis": -1, "num_outputs": count}
+        before += [
+            Node("Split", f"{whole}/Split", (inputs[index],), parts, options),
+            Node("Concat", f"{whole}/Concat", repeated, (whole,), {"axis": -1}),
+        ]
+        inputs[index] = whole
+    attributes = {**node.attributes, "q_num_heads": max(heads, wanted) if before else heads}
+    return before, replace(node, inputs=tuple(inputs), attributes=attributes)
+
+
+def _width(proto: Any) -> int:
+    """The last extent of a protobuf type of a tensor, 0 if it is not known."""
+    dims = proto.tensor_type.shape.dim
+    return int(dims[-1].dim_value) if dims else 0
 
 
 def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) -> list[Node] | None:
@@ -148,7 +163,7 @@ def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) ->
     if twin is not None:
         if node.integer("state_window", 0):
             raise ValueError("its states are those of several steps")
-        out, node = _for_each_key(replace(node, op=twin))
+        out, node = _for_each_value(replace(node, op=twin), types())
         opset = _OPSET_OF_TWINS
     domain, _, op = node.op.rpartition(".")
     if not opset or not defs.has(op, opset, domain):
