@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.ops.microsoft import F4, Array, Case, check, check_runtime, half, in_forms, random
-
-from minicc.api.session import InferenceSession
-from minicc.errors import UserError
 
 FREE = {2: "batch", 5: "steps", 7: "old", 12: "all"}
 HEADS, SIZE = 3, 6
@@ -283,8 +279,6 @@ def group_query() -> Iterator[tuple[str, Case]]:
     yield from shown(op, plain, (q, k, v), tail, free)
     yield from decoding(op, plain, (q, k, v), size)
     yield from with_room(op, plain, (q, k, v), size)
-    yield from windows(op, plain, size)
-    yield from padded_steps(op, plain, size)
 
 
 def shown(
@@ -395,64 +389,6 @@ def decoding(
     yield f"{op} f16", Case(op, inputs, [half(out), keys, values], plain, (6,), free, 4e-3)
 
 
-def last_kept(rows: Array, room: int, window: int) -> Array:
-    """The last rows of [heads, keys, size] that a cache of so much room keeps, one by one."""
-    first = 0
-    for end in range(rows.shape[1] + 1):
-        if end - first > room:
-            first += room - window + 1
-    out = np.zeros((rows.shape[0], room, rows.shape[2]), rows.dtype)
-    out[:, : rows.shape[1] - first] = rows[:, first:]
-    return out
-
-
-def windows(op: str, plain: dict[str, Any], size: int) -> Iterator[tuple[str, Case]]:
-    """Caches of the last keys alone, after some steps: not yet full, full, and moved down."""
-    heads, shared, window = plain["num_heads"], plain["kv_num_heads"], 3
-    options = {**plain, "local_window_size": window, "sliding_window_cache": 1}
-    for steps, room, seen in (
-        (1, 5, (4,)), (1, 5, (5,)), (1, 5, (6,)), (1, 4, (9, 6)), (6, 5, (11,)), (8, 3, (8,)),
-        (2, 7, (9,)), (1, 7, (13, 16)),
-    ):  # fmt: skip
-        most, whole = max(seen), np.array(seen)
-        keys, values = (random(len(seen), shared, most, size, seed=s) for s in (50, 51))
-        q = random(len(seen), heads, steps, size, seed=52)
-        bias = random(1, 1, steps, most, seed=53)
-        out, _ = grouped(q, keys, values, whole, whole - steps, bias=bias, **options)
-        fed: list[Array | None] = [flat(q)]
-        past: list[Array | None] = []
-        kept: list[Array] = []
-        for x in (keys, values):
-            fed += [flat(np.stack([x[b, :, n - steps : n] for b, n in enumerate(seen)]))]
-            before, after = (
-                np.stack([last_kept(x[b, :, :n], room, window) for b, n in enumerate(ends)])
-                for ends in (whole - steps, whole)
-            )
-            past.append(before)
-            kept.append(after)
-        fed += [*past, (whole - 1).astype(np.int32), np.array([most], np.int32), *[None] * 3, bias]
-        # ONNX Runtime leaves anything in rows where nothing is kept
-        full = bool(kept[0].any(axis=(1, 3)).all())
-        case = Case(op, fed, [out, *kept], options, (5, 6), {room: "room"}, runtime=full)
-        yield f"{op} last {room} of {seen} by {steps}", case
-
-
-def padded_steps(op: str, plain: dict[str, Any], size: int) -> Iterator[tuple[str, Case]]:
-    """New keys of which a sentence has fewer than there are: the others are padding."""
-    heads, shared, room, steps = plain["num_heads"], plain["kv_num_heads"], 9, 4
-    counts = ((heads, 60), (shared, 61), (shared, 62))
-    q, k, v = (random(2, n, steps, size, seed=s) for n, s in counts)
-    past = [random(2, shared, room, size, seed=s) for s in (63, 64)]
-    before, new = np.array([4, 5]), np.array([4, 2], np.int32)
-    keys, values = cached(past[0], k, before, room), cached(past[1], v, before, room)
-    out, _ = grouped(q, keys, values, before + new, before)
-    tail = [(before + new - 1).astype(np.int32), np.array([room], np.int32), *[None] * 9, new]
-    inputs: list[Array | None] = [flat(q), flat(k), flat(v), *past, *tail]
-    free = {steps: "steps", room: "room"}
-    case = Case(op, inputs, [out, keys, values], plain, (5, 6, 16), free, runtime=False)
-    yield f"{op} padded steps", case
-
-
 CASES = dict([*self_attention(), *multi_head(), *rotary(), *group_query()])
 
 
@@ -464,10 +400,3 @@ def test_against_numpy(case: Case, free: bool) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_against_onnx_runtime(case: Case) -> None:
     check_runtime(case)
-
-
-def test_a_cache_that_is_smaller_than_its_window() -> None:
-    case = next(case for name, case in CASES.items() if " last 5 " in name)
-    wide = replace(case, attributes={**case.attributes, "local_window_size": 6})
-    with pytest.raises(UserError, match="a cache of 5 keys holds no window of 6"):
-        InferenceSession(wide.model(False), threads=1)

@@ -24,13 +24,14 @@ from minicc.frontends.onnx.microsoft.normalize import root_mean_square
 from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.ops.attention import heads_of, scores_of, weighted
 from minicc.frontends.onnx.ops.movement import cut
+from minicc.frontends.onnx.ops.quantize import rounded
 from minicc.frontends.onnx.ops.widen import wide_of
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.affine import Dim, maximum
 from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Literal, Value
-from minicc.ir.types import BOOL, I32, I64
+from minicc.ir.types import BOOL, F32, I8, I32, I64, U8, DType
 
 _ATTRIBUTES = "causal do_rotary k_quant_type kv_cache_bit_width kv_num_heads local_window_size "
 _ATTRIBUTES += "num_heads qk_norm_epsilon qk_output rotary_interleaved scale sliding_window_cache "
@@ -265,6 +266,59 @@ def _operands(
     return heads_of(ctx, q, heads), heads_of(ctx, k, shared), heads_of(ctx, v, shared)
 
 
+def _require_scales(
+    ctx: Context, node: Node, past: Value | None, k_scale: Value | None, v_scale: Value | None
+) -> None:
+    """A quantised cache has scales of both, and a cache of other elements none."""
+    bits = None if past is None else {I8: 8, U8: 4}.get(past.type.dtype)
+    if bits is None:
+        require_absent(ctx, scales_of_a_cache=k_scale or v_scale)
+    elif k_scale is None or v_scale is None:
+        raise ctx.wrong("the scales of its quantised cache are missing")
+    elif node.integer("kv_cache_bit_width", 0) != bits:
+        raise ctx.wrong(f"attribute kv_cache_bit_width is not {bits}, as its cache is")
+
+
+def _stored(ctx: Context, node: Node, x: Value, scale: Value | None) -> Value:
+    """New keys or values as the cache has them: of 4 bits, two in a byte, the even one lower."""
+    if scale is None:
+        return x
+    levels = ctx.emit(graph.Div, wide_of(ctx, x), _by_channel(ctx, scale))
+    if node.integer("kv_cache_bit_width", 0) == 8:
+        return rounded(ctx, levels, None, I8)
+    least, most = ctx.scalar(-8, levels), ctx.scalar(7, levels)
+    levels = ctx.emit(graph.Max, ctx.emit(graph.Round, levels), least)
+    whole = ctx.cast(ctx.emit(graph.Min, levels, most), I32)
+    whole = ctx.emit(graph.Add, whole, ctx.scalar(8, I32))
+    size = whole.type.shape[3]
+    low, high = (cut(ctx, whole, {3: (first, size, 2)}) for first in (0, 1))
+    high = ctx.emit(graph.Mul, high, ctx.scalar(16, I32))
+    return ctx.cast(ctx.emit(graph.Add, low, high), U8)
+
+
+def _read(ctx: Context, node: Node, x: Value, scale: Value | None, element: DType) -> Value:
+    """The keys or values that a cache stands for."""
+    if scale is None:
+        return x
+    levels = ctx.cast(x, I32)
+    if node.integer("kv_cache_bit_width", 0) == 4:
+        *outer, half = levels.type.shape
+        sixteen, eight = ctx.scalar(16, I32), ctx.scalar(8, I32)
+        high = ctx.emit(graph.FloorDiv, levels, sixteen)
+        low = ctx.emit(graph.Sub, levels, ctx.emit(graph.Mul, high, sixteen))
+        parts = [ctx.reshape(part, (*outer, half, 1)) for part in (low, high)]
+        levels = ctx.reshape(ctx.emit(graph.Concat, parts, axis=4), (*outer, 2 * half))
+        levels = ctx.emit(graph.Sub, levels, eight)
+    wide = ctx.cast(levels, F32)
+    return ctx.cast(ctx.emit(graph.Mul, wide, _by_channel(ctx, scale)), element)
+
+
+def _by_channel(ctx: Context, scale: Value) -> Value:
+    """A scale of all, or of each channel of each head, beside [batch, heads, keys, size]."""
+    scale = ctx.cast(scale, F32)
+    return ctx.reshape(scale, ()) if scale.type.rank < 2 else scale
+
+
 @operator(f"{DOMAIN}.GroupQueryAttention", attributes=_ATTRIBUTES)
 def group_query_attention(
     ctx: Context,
@@ -288,7 +342,7 @@ def group_query_attention(
     new: Value | None = None,
 ) -> tuple[Value, ...]:
     """Causal attention to the keys of a cache and new ones, and the caches with these."""
-    require_absent(ctx, quantised_cache=k_scale or v_scale)
+    _require_scales(ctx, node, past_key, k_scale, v_scale)
     q, k, v = _operands(ctx, node, query, key, value)
     q, k = _normalised(ctx, node, q, q_norm), _normalised(ctx, node, k, k_norm)
     lengths = _lengths(ctx, q, past_key, less_one, total, new)
@@ -300,15 +354,17 @@ def group_query_attention(
         q, k = (rotated(ctx, x, (cosines, sines), at, pairs) for x in (q, k))
     window = _window(ctx, node, past_key, lengths)
     seen = window.staged if window else lengths
+    element = q.type.dtype
+    k, v = _stored(ctx, node, k, k_scale), _stored(ctx, node, v, v_scale)
     k, v = _cached(ctx, past_key, k, seen), _cached(ctx, past_value, v, seen)
-    scores = _bent(ctx, node, wide_of(ctx, scores_of(ctx, node, q, k)))
+    keys, values = _read(ctx, node, k, k_scale, element), _read(ctx, node, v, v_scale, element)
+    scores = _bent(ctx, node, wide_of(ctx, scores_of(ctx, node, q, keys)))
     if bias is not None:
         bias = window.of_bias(ctx, bias) if window else _of_cache(ctx, bias, lengths)
         scores = add(ctx, scores, ctx.cast(bias, scores.type.dtype))
     allowed = _allowed(ctx, node, seen, k.type.shape[2])
     likely = _likely(ctx, node, scores, allowed, sink)
-    element = q.type.dtype
-    out = together(ctx, weighted(ctx, ctx.cast(likely, element), v))
+    out = together(ctx, weighted(ctx, ctx.cast(likely, element), values))
     if window:
         k, v = window.kept(ctx, k), window.kept(ctx, v)
     return out, k, v, ctx.cast(_shown(ctx, node, seen, scores, allowed, likely), element)
