@@ -20,7 +20,7 @@ def part(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def runtime_session(model: bytes) -> Any:
+def runtime_session(model: bytes | str) -> Any:
     """ONNX Runtime's session, with the model as it is written; None where it is not installed."""
     try:
         ort = importlib.import_module("onnxruntime")
