@@ -19,8 +19,11 @@ def linear_attention(draft: Draft) -> None:
     """Sums of keys times values that decay, in ONNX's form or that of com.microsoft."""
     source = draft.source
     batch, steps = source.count(1, 2), source.pick((1, 2, 5))
-    shared = source.pick((1, 2))
-    heads = shared * source.pick((1, 2))
+    shared = source.pick((1, 2, 4))
+    heads, keys = shared * source.pick((1, 2)), shared
+    if source.chance(0.3):
+        # ONNX Runtime repeats the heads of queries and of keys
+        heads, keys = source.pick((1, shared)), source.pick((1, shared))
     size, width = source.pick((1, 4)), source.pick((1, 4, 8))
     rule = source.pick((None, "linear", "gated", "delta", "gated_delta"))
     gated = rule in (None, "gated", "gated_delta")
@@ -38,7 +41,7 @@ def linear_attention(draft: Draft) -> None:
         "LinearAttention",
         [
             small(draft, batch, steps, heads * size),
-            small(draft, batch, steps, shared * size),
+            small(draft, batch, steps, keys * size),
             small(draft, batch, steps, shared * width),
             past,
             decay,
