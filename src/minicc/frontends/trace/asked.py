@@ -98,6 +98,8 @@ def lay_out(
     NumPy says it, asked with small arrays that lie as the arguments do, and with lists as short.
     Raises what NumPy raises. Results of functions that are `typed` are of NumPy's types.
     """
+    if typed and "order" not in kwargs and all(map(_is_in_order, (*args, *kwargs.values()))):
+        return True
     args = tuple([_shortened(x) for x in args])
     found = leaves((args, kwargs))
     boxes = [x for x in found if isinstance(x, Tracer)]
@@ -105,8 +107,7 @@ def lay_out(
     if any(type(n) is Extent and n.rounds.turns(n.dim) for b in boxes for n in b.shape):
         return True  # extents that rounds of a loop decide
     loose = bool(others) and not typed  # numbers that are not known yet may decide the type
-    in_order = all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
-    if in_order and typed and "order" not in kwargs:
+    if typed and "order" not in kwargs and all(b.lies_in_order() for b in boxes):
         return True
     long = sorted({n for b in boxes for n in map(int, b.shape) if n > _SHORT})
     sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
@@ -135,6 +136,13 @@ def lay_out(
         elif 1 < made.ndim == np.ndim(like) and not made.looks_at():
             _lie(made, like)
     return True
+
+
+def _is_in_order(x: Any) -> bool:
+    """Whether an argument is a number, or an array that lies row by row."""
+    if isinstance(x, Tracer):
+        return x.lies_in_order()
+    return type(x) in (int, float, bool)
 
 
 def _shortened(x: Any) -> Any:

@@ -35,6 +35,11 @@ class Pending(Tracer):
         """Record it."""
         raise NotImplementedError
 
+    def lies_in_order(self) -> bool:
+        """Whether the array lies row by row, which is told when it is recorded."""
+        self.content  # noqa: B018
+        return super().lies_in_order()
+
     def shadow(self) -> Array:
         """An array without memory that lies as this one does, which is recorded for it."""
         self.content  # noqa: B018  # it is recorded when it is asked for

@@ -83,6 +83,7 @@ class Recorder:
         self.few = few  # rounds up to which a loop is not captured
         self.hasty = hasty  # whether it is too long already where such loops make it long
         self.short = False  # whether such a loop was met
+        self.ahead = 1  # rounds of such loops, as long as they are in their first ones
         self._place = place or name
         self.closed = False
         self.user_globals: set[int] = set()
@@ -235,12 +236,17 @@ class Recorder:
             return self._place
         return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
+    def require_short(self, work: int) -> None:
+        """TooLong where so many ops are too many for loops of few rounds to be written out."""
+        if self.hasty and work > _LONG:
+            raise TooLong
+
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Record an op with one result; UserError where its type rule refuses the operands."""
         self.emit_check()
         self.work += 1
-        if self.hasty and self.short and self.work > _LONG:
-            raise TooLong
+        if self.short:
+            self.require_short(self.work)
         if self.work % _LINGER == 0:
             Dispatch.linger(self)
         if self.work > _LONGEST:

@@ -129,6 +129,11 @@ class Tracer(Operators):
         assert self._shadow is not None
         return self._shadow
 
+    def lies_in_order(self) -> bool:
+        """Whether the array lies row by row."""
+        made_so = self._shadow is None and self._base is None
+        return made_so or self.ndim < 2 or self.shadow().flags.c_contiguous
+
     def lies(self, strides: tuple[int, ...]) -> None:
         """Say how the array lies in memory where that is not row by row."""
         self._shadow = as_strided(np.empty(1, self.dtype), self.shape, strides)

@@ -149,9 +149,28 @@ def _loop(
     most = source.length.bounds()[1] if type(source.length) is Index else source.length
     code = loop_at(frame.f_code, frame.f_lasti, called)
     if most <= recorder.few:
-        recorder.short |= code is not None and most > 1
-        return None
+        if code is None or most < 2:
+            return None
+        recorder.short = True
+        return _written_out(recorder, source) if type(source.length) is int else None
     return None if code is None else _rounds(recorder, Site(frame, code), source)
+
+
+def _written_out(recorder: Recorder, source: Source) -> Iterator[Any]:
+    """The items of a loop of few rounds, which is written out if that is not too long.
+
+    That is told by its first round, where those around it are in their first ones too.
+    """
+    begun, rounds = recorder.work, recorder.ahead
+    recorder.ahead = rounds * source.length
+    try:
+        for n in range(source.length):
+            if n == 1:
+                recorder.ahead = rounds
+                recorder.require_short((recorder.work - begun) * source.length * rounds)
+            yield source.item(n)
+    finally:
+        recorder.ahead = rounds
 
 
 def drive(recorder: Recorder, frame: FrameType, source: Source) -> Iterator[Any] | None:

@@ -41,17 +41,14 @@ class Entry(NamedTuple):
     head: int
 
 
+def heads_around(code: CodeType, at: int) -> list[int]:
+    """The heads of the loops around a place, the innermost first."""
+    return flow_of(code).heads_around(jump_at(code, at))
+
+
 @functools.lru_cache(512)
-def entries_around(code: CodeType, at: int) -> tuple[Entry | None, ...]:
-    """The entries of the loops around a place, the innermost first.
-
-    None for one that is no `while` with a test, or can't be captured.
-    """
-    flow, n = flow_of(code), jump_at(code, at)
-    return tuple([_entry(code, head) for head in flow.heads_around(n)])
-
-
-def _entry(code: CodeType, head: int) -> Entry | None:
+def entry_of(code: CodeType, head: int) -> Entry | None:
+    """The entry of a loop; None for one that is no `while` with a test, or can't be captured."""
     flow = flow_of(code)
     if flow.steps[head].opname == "FOR_ITER":
         return None
@@ -75,14 +72,13 @@ def _line(flow: Any, n: int) -> int | None:
 
 def open_around(recorder: Recorder, frame: FrameType) -> None:
     """Begin again with the innermost loop opened that a frame is in, if that is a `while`."""
-    entries = entries_around(frame.f_code, frame.f_lasti)
-    if entries and entries[0] is not None:
-        _open(recorder, frame, entries[0])
+    for head in heads_around(frame.f_code, frame.f_lasti)[:1]:
+        _open(recorder, frame, entry_of(frame.f_code, head))
 
 
-def _open(recorder: Recorder, frame: FrameType, entry: Entry) -> None:
+def _open(recorder: Recorder, frame: FrameType, entry: Entry | None) -> None:
     """Begin again with a loop opened, if it is run round by round."""
-    if not any(map(_may_begin, map(names_of(frame).get, entry.names))):
+    if entry is None or not any(map(_may_begin, map(names_of(frame).get, entry.names))):
         return
     key = frame.f_code, entry.head
     if recorder.learned[key].refused:
@@ -100,7 +96,8 @@ def _may_begin(x: Any) -> bool:
 def open_left(recorder: Recorder, site: Site) -> None:
     """Begin again with a loop opened that a round has left by a test that Python knows."""
     code = site.frame.f_code
-    for entry in entries_around(code, site.code.head)[:1]:
+    for head in heads_around(code, site.code.head)[:1]:
+        entry = entry_of(code, head)
         if entry is not None and entry.names:
             _begin_with(recorder, (code, entry.head))
 
@@ -126,11 +123,11 @@ def linger(recorder: Recorder) -> None:
     frame: FrameType | None = recorder.frame()
     while frame is not None:
         own = id(frame.f_globals) in recorder.user_globals
-        for entry in entries_around(frame.f_code, frame.f_lasti) if own else ():
-            place = id(frame), entry
+        for head in heads_around(frame.f_code, frame.f_lasti) if own else ():
+            place = id(frame), head
             now.add(place)
-            if entry is not None and place in recorder.lingers:
-                _open(recorder, frame, entry)
+            if place in recorder.lingers:
+                _open(recorder, frame, entry_of(frame.f_code, head))
         frame = frame.f_back
     recorder.lingers = now
 
@@ -177,7 +174,8 @@ def watch_entries(recorder: Recorder) -> None:
     entries: dict[CodeType, dict[int, Entry]] = {}
     for (code, head), learned in recorder.learned.items():
         if learned.opens:
-            found = (e for e in entries_around(code, head) if e is not None and e.head == head)
+            around = (entry_of(code, n) for n in heads_around(code, head))
+            found = (e for e in around if e is not None and e.head == head)
             entries.setdefault(code, {}).update((e.line, e) for e in found)
     for code, by_line in entries.items():
         recorder.frames.listen(code, functools.partial(_arrive, recorder, by_line))
