@@ -79,6 +79,7 @@ COUNTED: list[Callable[..., Any]] = [
     lambda x, y: y[np.where(y > 0)[0] // 2],
     lambda x, y: np.stack(np.nonzero(x > 0)) + y.size,
     lambda x, y: np.argwhere(x > 0) * 2,
+    lambda x, y: ((x + 1j)[x > 0] * 2j, (x[:, 0] - 1j * y)[np.flatnonzero(y > 0)]),
     lambda x, y: (np.extract(x > 0, x), np.extract(y.astype(int), y), np.compress(y > 0, y)),
     lambda x, y: np.diff(np.flatnonzero(y > 0)),
     lambda x, y: np.concatenate([x[x > 0][1:], y]),
