@@ -132,11 +132,11 @@ class Jitted:
                 return self._trace(call)
             found, arrays, inputs = known, call.arrays, call.inputs
         if found.hosted or found.plain:
-            self._served += 1
             if call is not None:
                 self._expect(call, found)
             if found.plain:
                 return self.__wrapped__(*args, **kwargs)
+            self._served += 1
             with errstate.Silent():  # as compiled code is
                 return self.__wrapped__(*args, **kwargs)
         missed: Missed | None = None

@@ -3,7 +3,9 @@
 Elements that a mask takes are an array of an extent that data decide. What is computed of each
 alone, what is put back where the same mask holds, and what is reduced needs no such array: it is
 computed of all elements, and the mask says which are meant. So `x[mask]` is a `Masked`, the array
-and the mask apart, until it is asked for something else: then NumPy takes the elements on the host.
+and the mask apart, until it is asked for something else. Then a symbol says how many elements there
+are (`sizes`), and they are gathered; where there is no program with such, NumPy takes them on the
+host.
 
 The places of a mask (`np.nonzero(mask)`, `np.where(mask)`) are positions under that mask.
 """
@@ -62,11 +64,11 @@ class Masked(Pending):
     def _taken(self) -> Tracer:
         self.recorder.line = self.line
         try:
-            return self._on_host()
+            return self._elements()
         finally:
             self.recorder.line = None
 
-    def _on_host(self) -> Tracer:
+    def _elements(self) -> Tracer:
         recorder = self.recorder
         counts = recorder.rounds.sizes.counts is not None and not recorder.loops
         if counts and self.mask.symbolic:
