@@ -95,7 +95,7 @@ def test_the_types_are_those_of_the_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype"), part(_PAIRS, 5), ids=lambda x: getattr(x, "opname", str(x))
+    ("op", "dtype"), part(_PAIRS, 8), ids=lambda x: getattr(x, "opname", str(x))
 )
 @_DRAWN
 @given(shapes=_SHAPES, last=_LAST, seed=st.integers(0, 999))
@@ -119,7 +119,7 @@ def test_select(dtype: DType) -> None:
     check(lambda b, *xs: b.emit(graph.Select, *xs), [condition, *operands])
 
 
-@pytest.mark.parametrize(("source", "target"), part(itertools.product(_TYPES, _TYPES), 5), ids=str)
+@pytest.mark.parametrize(("source", "target"), part(itertools.product(_TYPES, _TYPES), 8), ids=str)
 def test_cast(source: DType, target: DType) -> None:
     x = values(source, (3, 37), 4)
     if source.is_float and target.is_integer:  # what is out of range is not defined
@@ -163,7 +163,7 @@ _MOVEMENT: dict[str, Build] = {
 _MOVED = [(3, 5, 18), (17, 33, 2), (3, 0, 18), (0, 4), (100,), (1, 1, 1), (0,), ()]
 
 
-@pytest.mark.parametrize(("name", "shape"), part(itertools.product(_MOVEMENT, _MOVED), 3), ids=str)
+@pytest.mark.parametrize(("name", "shape"), part(itertools.product(_MOVEMENT, _MOVED), 5), ids=str)
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(dtype=st.sampled_from(_TYPES))
 def test_movement(name: str, shape: tuple[int, ...], dtype: DType) -> None:

@@ -134,7 +134,7 @@ def feed_of(seed: int, op: str) -> tuple[dict[str, Array], dict[str, Any]]:
     return feed, {"no_repeat_ngram_size": (0, 2, 1, 3)[seed]}
 
 
-@pytest.mark.parametrize(("seed", "known"), part(FORMS, 5))
+@pytest.mark.parametrize(("seed", "known"), part(FORMS, 8))
 def test_greedy_search(seed: int, known: bool) -> None:
     feed, options = feed_of(seed, "GreedySearch")
     constants = [n for n in feed if n != "input_ids"] if known else []
@@ -150,7 +150,7 @@ def test_greedy_search(seed: int, known: bool) -> None:
     np.testing.assert_array_equal(session.run(None, given)[0], wanted)
 
 
-@pytest.mark.parametrize(("seed", "known"), part(FORMS, 5))
+@pytest.mark.parametrize(("seed", "known"), part(FORMS, 8))
 def test_beam_search(seed: int, known: bool) -> None:
     feed, options = feed_of(seed, "BeamSearch")
     constants = [n for n in feed if n != "input_ids"] if known else []

@@ -4,6 +4,7 @@ The bounds are those of the docstrings, which tools/measure_math.py measures ove
 arguments; here dense samples are taken, for every target that this machine can execute.
 """
 
+import itertools
 import math
 import re
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests.sweeps import part
 from tools.measure_math import FUNCTIONS, Loop, errors_in_ulp, loop_length, reference, within
 
 from minicc.backends.llvm import math as vector_math
@@ -133,9 +135,10 @@ def arguments(element: str) -> Array:
     return np.concatenate([anything, *near, around_one])
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
-@pytest.mark.parametrize("element", ["float", "double"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("name", "element", "target"),
+    part(itertools.product(FUNCTIONS, ["float", "double"], RUNNABLE), 2),
+)
 def test_error_is_within_the_stated_bound(name: str, element: str, target: str) -> None:
     x = within(name, arguments(element))
     wide = np.float64 if element == "float" else np.longdouble
