@@ -428,6 +428,15 @@ def test_resizing_to_nothing(mode: str) -> None:
     assert y.shape == (2, 0)
 
 
+@pytest.mark.parametrize(("scale", "length"), [(1.5, 7), (0.7, 3), (0.25, 1)])
+def test_corners_are_aligned_by_whole_extents(scale: float, length: int) -> None:
+    x = np.arange(5, dtype=np.float32)[None] ** 2
+    it = node("Resize", "x  scales", mode="linear", coordinate_transformation_mode="align_corners")
+    (y,) = results([it], {"x": x}, scales=np.array([1, scale], np.float32))
+    wanted = np.interp(np.linspace(0, 4, length), np.arange(5), x[0])
+    np.testing.assert_allclose(y, wanted[None], rtol=1e-6)
+
+
 def test_antialiased_sizes_of_a_free_axis() -> None:
     x = np.random.default_rng(0).standard_normal((2, 5)).astype(np.float32)
     it = node("Resize", "x   sizes", mode="cubic", antialias=1)

@@ -230,20 +230,25 @@ def test_resize(data: st.DataObject) -> None:
         choices = st.sampled_from([1.0, 2.0, 0.5, 1.5, 3.0, 0.75])
         scales = np.array([1, 1, *[data.draw(choices) for _ in range(2)]], np.float32)
         wanted = np.array(x.shape) * scales
-        if (wanted < 1).any() or _is_one(wanted, attributes):
+        if (wanted < 1).any() or _differs(wanted, attributes):
             return
         agree("Resize", x, None, scales, error=1e-4, **attributes)
     else:
         sizes = np.array([1, 2, *[data.draw(st.integers(1, 9)) for _ in range(2)]])
-        if _is_one(sizes, attributes):
+        if _differs(sizes, attributes):
             return
         agree("Resize", x, None, None, sizes, error=1e-4, **attributes)
 
 
-def _is_one(sizes: Array, attributes: dict[str, Any]) -> bool:
-    """Whether the reference reads at -0.5 for a single element, where the specification has 0."""
+def _differs(sizes: Array, attributes: dict[str, Any]) -> bool:
+    """Whether the reference is not as the specification.
+
+    It reads at -0.5 for a single element, which has 0, and aligns corners of extents that are not
+    whole.
+    """
     way = attributes["coordinate_transformation_mode"]
-    return way == "pytorch_half_pixel" and bool((sizes[2:] < 2).any())
+    single = way == "pytorch_half_pixel" and (sizes[2:] < 2).any()
+    return bool(single or (way == "align_corners" and (sizes != np.floor(sizes)).any()))
 
 
 def test_a_single_element_is_read_at_the_first() -> None:

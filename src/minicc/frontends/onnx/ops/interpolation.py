@@ -61,12 +61,15 @@ def source_of(axis: Axis, x: Any) -> Any:
     if axis.coordinates == "tf_half_pixel_for_nn":
         return (x + 0.5) / scale
     if axis.coordinates == "align_corners":
-        return np.where(np.equal(width, 1), x * 0, x * (n - 1) / (width - 1))
+        # of whole extents, as the specification, ONNX Runtime and PyTorch have it: ONNX's reference
+        # divides by what scales give
+        return np.where(np.equal(axis.length, 1), x * 0, x * (n - 1) / (axis.length - 1))
     if axis.coordinates == "asymmetric":
         return x / scale
     if axis.coordinates == "tf_crop_and_resize":
         reach = (high - low) * (n - 1)
-        inner = np.where(np.equal(width, 1), x * 0 + reach / 2, x * reach / (width - 1))
+        middle = x * 0 + reach / 2
+        inner = np.where(np.equal(axis.length, 1), middle, x * reach / (axis.length - 1))
         return low * (n - 1) + inner
     raise ValueError(f"coordinate_transformation_mode {axis.coordinates!r}")
 
