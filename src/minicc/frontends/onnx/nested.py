@@ -17,6 +17,7 @@ CONTROL = ("If", "Loop", "Scan")
 # Operators of ONNX Runtime's own domain that ONNX has as functions, since an opset.
 TWINS = {"com.microsoft.LinearAttention": "LinearAttention"}
 _OPSET_OF_TWINS = 27
+_MOST_HEADS = 4096  # of values, each of which is repeated by name
 
 
 def branch(node: Node, taken: bool, model: Model) -> list[Node]:
@@ -129,7 +130,7 @@ def _for_each_value(node: Node, types: Sequence[Any]) -> tuple[list[Node], Node]
     before: list[Node] = []
     inputs = list(node.inputs)
     for index, count in enumerate((heads, keys)):
-        if not 0 < count < wanted or wanted % count:
+        if not 0 < count < wanted <= _MOST_HEADS or wanted % count:
             continue
         whole = f"{node.name}/{('query', 'key')[index]}"
         parts = tuple(f"{whole}/{k}" for k in range(count))
