@@ -856,3 +856,20 @@ def test_ints_that_elements_give_are_summed(f: Any, dtype: str) -> None:
     compiled = minicc.jit(f)
     for given in (x, x, x[::-1].copy(), x[:3]):
         assert compiled(given) == f(given)
+
+
+@pytest.mark.parametrize("width", [3, 5, 6, 7])
+def test_few_truth_values_in_a_round_are_added_up(width: int) -> None:
+    """LLVM's passes join the sums of vectors of five elements, and its selection ended there."""
+
+    def f(x: Any, y: Any) -> Any:
+        total = np.int64(0)
+        for i in range(30):
+            total = np.maximum(np.correlate(x[i], x[i])[0], x[i].any()) + total // 2
+            y[i, 2] = total
+        return y
+
+    x = np.random.default_rng(width).random((30, width)) > 0.5
+    want = f(x, np.zeros((30, width), np.int8))
+    got = minicc.jit(f, threads=1, math="fast")(x, np.zeros((30, width), np.int8))
+    np.testing.assert_array_equal(got, want)

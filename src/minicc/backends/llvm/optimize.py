@@ -47,7 +47,8 @@ def optimise(ir_text: str, target: Target, level: int = 2) -> bytes:
     return _emit(ir_text, target, level, as_object=True)
 
 
-_WHOLE_VECTORS = re.compile(r"%foldExtExt[\w.]* = [\w ]*<(\d+) x ")
+_FOLDED = "%foldExtExt"  # what LLVM's passes call whole vectors that they add
+_VECTORS = re.compile(r"<(\d+) x ")
 _FREEZE = re.compile(r"= freeze ptr (%[\w.]+)")
 
 
@@ -81,10 +82,10 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
 def _is_selectable(ir_text: str) -> bool:
     """Whether instruction selection takes what LLVM's passes made.
 
-    They add whole vectors in place of two elements; sums of sums of six elements or so, which no
-    register holds as they are, then end the process (LLVM 22).
+    They add whole vectors in place of two elements. Where these are of parts of vectors of five or
+    six elements or so, which no register holds as they are, that ends the process (LLVM 22).
     """
-    return all(int(n).bit_count() == 1 for n in _WHOLE_VECTORS.findall(ir_text))
+    return _FOLDED not in ir_text or all(int(n).bit_count() == 1 for n in _VECTORS.findall(ir_text))
 
 
 def assembly(ir_text: str, target: Target) -> str:
