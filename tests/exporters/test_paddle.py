@@ -35,7 +35,7 @@ class Detector(Layer):  # type: ignore[misc]  # paddle has no types
         return nn.functional.sigmoid(self.up(fine + coarse))
 
 
-class Recogniser(Layer):  # type: ignore[misc]
+class Recogniser(Layer):  # type: ignore[misc]  # paddle has no types
     """Columns of an image as steps, read both ways."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Recogniser(Layer):  # type: ignore[misc]
         return nn.functional.softmax(self.letters(self.cells(y)[0]), axis=-1)
 
 
-class Blocks(Layer):  # type: ignore[misc]
+class Blocks(Layer):  # type: ignore[misc]  # paddle has no types
     """A block of attention over positions of a free number."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ class Pending(Tracer):
 
     def lies_in_order(self) -> bool:
         """Whether the array lies row by row, which is told when it is recorded."""
-        self.content  # noqa: B018
+        self.content  # noqa: B018  # it is recorded when it is asked for
         return super().lies_in_order()
 
     def shadow(self) -> Array:

@@ -183,8 +183,8 @@ def _resident(ctx: Context, count: Value, room: Dim, window: int) -> Value:
     spare = ctx.emit(graph.Max, ctx.extent(room - (window - 1), I64), ctx.scalar(1, I64))
     over = ctx.emit(graph.Sub, count, ctx.extent(room, I64))
     over = ctx.emit(graph.Max, over, ctx.scalar(0, I64))
-    rounded = ctx.emit(graph.Sub, ctx.emit(graph.Add, over, spare), ctx.scalar(1, I64))
-    groups = ctx.emit(graph.FloorDiv, rounded, spare)
+    upward = ctx.emit(graph.Sub, ctx.emit(graph.Add, over, spare), ctx.scalar(1, I64))
+    groups = ctx.emit(graph.FloorDiv, upward, spare)
     return ctx.emit(graph.Sub, count, ctx.emit(graph.Mul, groups, spare))
 
 
