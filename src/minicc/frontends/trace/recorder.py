@@ -108,7 +108,7 @@ class Recorder:
         self.opened: dict[int, tuple[Any, Any]] = {}
         self.frames = Watch()  # for frames that come to such a loop, or leave one
         self.counted: list[tuple[Value, Any]] = []  # masks, and the positions where they hold
-        self.lingers: set[Any] = set()  # loops that were run round by round a while ago
+        self.lingers: dict[Any, int] = {}  # where in loops the trace was a while ago
         self.found: dict[Any, Any] = {}  # what is carried by loops within others
         self.lists: dict[int, Any] = {}  # that loops have filled, with what they are as arrays
         self.told: dict[str, str] = {}  # what became of each loop, by its line

@@ -14,23 +14,23 @@ from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_
 from minicc.frontends.trace.loops.carried import (
     Carried,
     CarriedArray,
-    CarriedCount,
     CarriedEither,
-    CarriedNumber,
     Turned,
     Unlike,
+    Written,
     carried,
+    mistaken,
     same_type,
 )
 from minicc.frontends.trace.loops.choices import Choices, Chooser, is_worth_a_branch
 from minicc.frontends.trace.loops.extents import DataSize, Extent, in_all_rounds
 from minicc.frontends.trace.loops.gone import Gone
+from minicc.frontends.trace.loops.guesses import guessed, wrong_names
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN
 from minicc.frontends.trace.recorder import Recorder
@@ -44,15 +44,6 @@ _RECORDINGS = 6  # of a body, until nothing more is found to be carried
 _UNBOUND: Any = type("Unbound", (), {})()
 
 
-class _Written:
-    """An array from before the loop that rounds write to in place."""
-
-    def __init__(self, box: Tracer) -> None:
-        self.box = box
-        self.before: Value = box.value()
-        self.arg = Value(self.before.type)
-
-
 class Capture:
     """A loop whose body is recorded; `why` says why it can't be captured, once this is known.
 
@@ -61,6 +52,7 @@ class Capture:
     """
 
     stacks = True  # whether the loop of the graph stacks what rounds append to lists
+    goes_on = False  # whether rounds were run before those that are recorded
 
     def __init__(
         self, recorder: Recorder, site: Site, first: int, count: Any, stride: int, reach: Reach
@@ -83,8 +75,9 @@ class Capture:
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
-        self._written: dict[int, _Written] = {}
-        self._carried: dict[str, Carried] = {}
+        self._written: dict[int, Written] = {}
+        self._carried = self._guess()
+        self._guessed: set[Any] = {*self._carried, *self._written}
         self._sampled: Any = None  # what was recorded of the first sample
         self._bound: set[str] = set()  # names that rounds bind
         self._kept: set[str] = set()  # those of them that loops within may leave as they were
@@ -93,24 +86,34 @@ class Capture:
         self._data: dict[str, DataSize] = {}
         self.choices = Choices(recorder)
         self.is_much: Weigh | None = None  # where sides are in branches
-        self._take_over()
 
-    def _take_over(self) -> None:
-        """Begin with what was carried when this loop was captured in another round of one around.
+    def _guess(self) -> dict[str, Carried]:
+        """Begin with what is probably carried: each recording more takes as long as the first.
 
-        Else each loop around would double how often this body is recorded. What an earlier
-        recording of one around made may be alive, but holds a value of that recording.
+        It was when this loop was captured in another round of one around, else each loop around
+        would double how often this body is recorded. What an earlier recording of one around made
+        may be alive, but holds a value of that recording.
         """
-        boxes, names = self.recorder.found.get((self.key, self.first, self.stride), ((), ()))
-        gone = (
-            {id(b) for around in self.recorder.loops for b in around.made_before()} if boxes else ()
-        )
-        for box in [found for ref in boxes if (found := ref()) is not None]:
-            if id(box) in self._roots and id(box) not in gone:
-                self._written[id(box)] = _Written(box)
+        recorder, loops = self.recorder, self.recorder.loops
+        boxes, found = recorder.found.get((self.key, self.first, self.stride), ((), ()))
+        gone = {id(b) for around in loops for b in around.made_before()} if boxes else ()
+        arrays = [box for ref in boxes if (box := ref()) is not None and id(box) not in gone]
+        names, more = guessed(recorder, self.site.code, self._names, found, self.goes_on)
+        self._written = {id(b): Written(b) for b in [*arrays, *more] if id(b) in self._roots}
+        return names
+
+    def _let_go(self, now: dict[str, Any]) -> set[Any]:
+        """What was guessed to be carried, and the first recording has not changed: it is not."""
+        guesses = {n: c for n, c in self._carried.items() if n in self._guessed}
+        names = wrong_names(guesses, self._fresh, now)
+        arrays = (self._guessed & self._written.keys()) - self._touched.keys()
+        self.site.bind({n: self._names[n] for n in names})
         for n in names:
-            if isinstance(self._names.get(n), Tracer):
-                self._carried[n] = CarriedArray(self.recorder, self._names[n])
+            del self._carried[n]
+        for key in arrays:
+            del self._written[key]
+        self._guessed = set()
+        return names | arrays
 
     def made_before(self) -> list[Tracer]:
         """What earlier recordings of the body made, as far as it is alive."""
@@ -173,14 +176,16 @@ class Capture:
                 self.reset()
                 return False
             now = self._all_ways(now)
+        wrong = self._let_go(now)
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]
         code = self.site.code
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
-        names = [n for n in kept & self._bound if self._is_new(n, now[n])] + self._mistaken(now)
+        names = [n for n in kept & self._bound if n not in wrong and self._is_new(n, now[n])]
+        names += mistaken(self._carried, now)
         try:
-            if not new and not names:
+            if not (new or names or wrong):
                 self.states = self._made(now)
                 rounds = (self.number, *self.recorder.rounds.data)
                 self.appends.require_apart(self._roots, self._carried, rounds)
@@ -190,7 +195,7 @@ class Capture:
         self._ops, self._unsure = recorder.leave(self._outer)
         recorder.loops.pop()
         self._now = now
-        if not (new or names) and not self.why:
+        if not (new or names or wrong or self.why):
             self.why = self._same_in_all()
             again = recorder.rounds.used and self._sampled is None and not self.why
             self._leave_rounds()
@@ -206,7 +211,7 @@ class Capture:
             return True
         self.reset()
         for box in new:
-            self._written[id(box)] = _Written(box)
+            self._written[id(box)] = Written(box)
         try:
             for n in sorted(names):
                 self._carried[n] = self._as_carried(n, now[n])
@@ -224,19 +229,6 @@ class Capture:
         """How a name's value goes from round to round; Unlike where it can't."""
         before = self._names[name]
         return carried(self.recorder, before, now, self.number, self._mixed(name))
-
-    def _mistaken(self, now: dict[str, Any]) -> list[str]:
-        """Names taken for what they are not: an int that not all ways change alike for a count.
-
-        Or a number that may be NumPy's for Python's.
-        """
-
-        def mistaken(taken: Carried, value: Any) -> bool:
-            if isinstance(taken, CarriedCount):
-                return type(value) is Number and value.kind is int
-            return isinstance(taken, CarriedNumber) and is_mixed(value)
-
-        return [n for n, c in self._carried.items() if mistaken(c, now[n])]
 
     def _mixed(self, name: str) -> BaseException | None:
         """The error of a number that the loop may leave as Python's or as NumPy's."""
@@ -311,7 +303,8 @@ class Capture:
     def reset(self) -> None:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
-        self.site.bind({n: self._names[n] for n in self._bound if n in self._names})
+        changed = self._bound.union(self._carried)
+        self.site.bind({n: self._names[n] for n in changed if n in self._names})
 
     def left(self) -> NoReturn:
         """Begin the trace anew: a round has left the loop."""

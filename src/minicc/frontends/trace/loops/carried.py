@@ -8,7 +8,7 @@ traced Python numbers, and Python ints that grow by the same number in each roun
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +54,15 @@ class Carried(Protocol):
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """The value that a round leaves; Unlike where it is of another kind."""
         ...
+
+
+class Written:
+    """An array from before the loop that rounds write to in place."""
+
+    def __init__(self, box: Tracer) -> None:
+        self.box = box
+        self.before: Value = box.value()
+        self.arg = Value(self.before.type)
 
 
 class CarriedArray:
@@ -280,8 +289,12 @@ class CarriedCount:
 
     def made(self, recorder: Recorder, now: Any) -> None:
         """Nothing, where it has grown by what it has to."""
-        if type(now) not in (int, Index) or not _equal(now, self.next):
+        if not self.agrees(now):
             raise Unlike(_NO_COUNT)
+
+    def agrees(self, now: Any) -> bool:
+        """Whether a round leaves it greater by what it has to."""
+        return type(now) in (int, Index) and _equal(now, self.next)
 
 
 _NO_COUNT = "is an int that does not grow by the same number in each round"
@@ -319,3 +332,17 @@ def carried(
     if kind in (int, Index) and type(now) in (int, Index):
         return CarriedCount(before, now, number)
     raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")
+
+
+def mistaken(names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
+    """Names taken for what they are not: an int that not all ways change alike for a count.
+
+    Or a number that may be NumPy's for Python's. `now` is what a round leaves.
+    """
+
+    def is_mistaken(taken: Carried, value: Any) -> bool:
+        if isinstance(taken, CarriedCount):
+            return type(value) is Number and value.kind is int
+        return isinstance(taken, CarriedNumber) and is_mixed(value)
+
+    return [n for n, c in names.items() if is_mistaken(c, now[n])]

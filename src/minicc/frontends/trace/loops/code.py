@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.loops.liveness import live, local
+from minicc.frontends.trace.loops.surely import Surely, surely
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
@@ -46,6 +47,7 @@ class LoopCode(NamedTuple):
     Those are `carried`, the local ones that it may read before it binds them, and those from
     `outside` of the function; of those that it has `bound`, `left` may be read after the loop. With
     those that are `appended` to nothing else is done. `refused` says why it can't be captured.
+    `surely` is what each round does.
     """
 
     head: int
@@ -56,6 +58,7 @@ class LoopCode(NamedTuple):
     refused: str
     bound: frozenset[str]
     appended: frozenset[str]
+    surely: Surely
 
 
 class Test(NamedTuple):
@@ -395,7 +398,9 @@ class _Body:
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
         appended = self._appended() - bound - self._seen()
-        return LoopCode(start, line, frozenset(outside), carried, left, refused, bound, appended)
+        always = surely(self.steps, self.follows, self.depths, self.first[0])
+        names = (frozenset(outside), carried, left, refused, bound, appended, always)
+        return LoopCode(start, line, *names)
 
     def _appended(self) -> frozenset[str]:
         """The local names that the body reads for their methods `append` and `extend` alone."""

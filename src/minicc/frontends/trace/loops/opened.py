@@ -118,15 +118,18 @@ def _begin_with(recorder: Recorder, key: tuple[CodeType, int]) -> None:
 
 
 def linger(recorder: Recorder) -> None:
-    """Open a loop in which the trace has been for long."""
-    now: set[Any] = set()
+    """Open a loop that has begun another round since the trace was looked at last.
+
+    That it has is seen by an instruction that does not follow the one where it was.
+    """
+    now: dict[Any, int] = {}
     frame: FrameType | None = recorder.frame()
     while frame is not None:
         own = id(frame.f_globals) in recorder.user_globals
         for head in heads_around(frame.f_code, frame.f_lasti) if own else ():
             place = id(frame), head
-            now.add(place)
-            if place in recorder.lingers:
+            now[place] = frame.f_lasti
+            if frame.f_lasti <= recorder.lingers.get(place, -1):
                 _open(recorder, frame, entry_of(frame.f_code, head))
         frame = frame.f_back
     recorder.lingers = now

@@ -82,6 +82,7 @@ class WhileCapture(Capture):
     """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
 
     stacks = False
+    goes_on = True
 
     def __init__(
         self,
