@@ -61,11 +61,11 @@ def _spelt(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-@pytest.mark.parametrize("target", _RUNNABLE)
-@pytest.mark.parametrize("dtype", ["f32", "f64", "u8", "bool"])
-@pytest.mark.parametrize(
-    "tile", [(4, 4), (14, 32), (6, 16), (7, 5), (16, 21), (5, 3, 8), (3, 6, 4)], ids=str
-)
+_TILES = [(4, 4), (14, 32), (6, 16), (7, 5), (16, 21), (5, 3, 8), (3, 6, 4)]
+_WRITTEN = product(_TILES, ["f32", "f64", "u8", "bool"], _RUNNABLE)
+
+
+@pytest.mark.parametrize(("tile", "dtype", "target"), part(_WRITTEN, 2), ids=str)
 def test_tiles_are_written_across(tile: tuple[int, ...], dtype: str, target: str) -> None:
     """All but the last axis lie side by side in memory, and the last one's elements are apart."""
     element = DTYPES[dtype]

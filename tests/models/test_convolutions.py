@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.sweeps import part
 
 import minicc
 from minicc.ir import structured
@@ -14,10 +15,10 @@ from minicc.ir.core import walk
 
 LENGTHS = [(7, 3), (5, 5), (1, 1), (4, 1), (100, 37), (3, 8), (300, 200)]
 TYPES = ["f8", "f4", "f2", "i8", "i2", "u1", "?", "c16"]
+MODES = ["full", "same", "valid"]
 
 
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("dtype", "mode"), part(itertools.product(TYPES, MODES), 2))
 def test_filters_of_any_length(dtype: str, mode: Any) -> None:
     g = minicc.jit(lambda a, v: np.convolve(a, v, mode))
     for n, m in LENGTHS:
@@ -28,7 +29,7 @@ def test_filters_of_any_length(dtype: str, mode: Any) -> None:
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("mode", MODES)
 def test_what_meets_nothing_has_no_part(mode: Any) -> None:
     """An infinity times the zeros around would be no number."""
     x, w = np.arange(1.0, 10.0), np.array([1.0, np.inf, 2.0])

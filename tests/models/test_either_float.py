@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.sweeps import part
 
 import minicc
 from minicc.ir.verify import verify
@@ -231,8 +233,7 @@ def same(have: Any, want: Any) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize("f", [*CAPTURED, *OTHERS], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("f", "threads"), part(product([*CAPTURED, *OTHERS], [1, 2]), 2))
 def test_values_and_types(f: Callable[[Any], Any], threads: int) -> None:
     g = minicc.jit(f, threads=threads)
     rng = np.random.default_rng(0)

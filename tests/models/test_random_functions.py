@@ -70,7 +70,7 @@ def compiled(lines: list[str], name: str) -> Any:
 
 
 @settings(
-    max_examples=examples(24),
+    max_examples=examples(16),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,

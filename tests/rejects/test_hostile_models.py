@@ -14,6 +14,7 @@ from onnx import AttributeProto, GraphProto, TensorProto, ValueInfoProto, helper
 
 import minicc
 from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.frontends.onnx.model import sources
 
 F = TensorProto.FLOAT
 X = {"x": np.ones(4, np.float32)}
@@ -215,7 +216,8 @@ def test_functions_that_call_each_other_ever_more_often() -> None:
     assert said.startswith("MC0123 error: the model's functions make more than 1048576 nodes")
 
 
-def test_a_pipe_that_nobody_writes_to(tmp_path: Path) -> None:
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_PATIENCE_MS", 200)
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(UserError, match=r"MC0120.*nobody writes to the pipe"):
