@@ -31,6 +31,7 @@ from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
+from minicc.frontends.trace.needed import surely_needed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN
 from minicc.frontends.trace.recorder import Recorder
@@ -439,8 +440,7 @@ class Capture:
         """What may fail in a round and no state is made of."""
         if not self._unsure:
             return []
-        afters = [s.after for s in states]
-        left = self._unsure.difference(afters, *[op.operands for op in live(self._ops, afters)])
+        left = self._unsure - surely_needed(self._ops, [s.after for s in states])
         return [v for op in self._ops for v in op.results if v in left]
 
     def _is_alike(self, content: Value) -> bool:

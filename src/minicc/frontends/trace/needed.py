@@ -1,0 +1,55 @@
+"""What is surely computed: where an index out of bounds must raise, nothing may leave it out.
+
+Passes leave out what nothing is made of. A part that is cut from a concatenation needs the rest of
+it no more than an array needs elements that are written over: so whoever wants these wants neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from minicc.ir import graph
+from minicc.ir.core import Op, Value
+from minicc.ir.rewrite import used_by
+
+_BETWEEN = (graph.Elementwise, graph.Reshape, graph.Transpose, graph.Broadcast, graph.Slice)
+
+
+def surely_needed(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:
+    """The values that ops can't do without when they compute what is wanted."""
+    makers = {v: op for op in ops for v in op.results}
+    joined: set[Value] = set()
+    for op in ops:
+        if isinstance(op, graph.Concat) or (
+            isinstance(op, _BETWEEN) and not joined.isdisjoint(op.operands)
+        ):
+            joined.update(op.results)
+    needed = set(wanted)
+    for op in reversed(ops):
+        if op.pure and needed.isdisjoint(op.results):
+            continue
+        loose = _loose(op, makers, joined)
+        needed.update(v for v in op.operands if v not in loose)
+        for region in op.regions:
+            needed |= used_by(region)
+    return needed
+
+
+def _loose(op: Op, makers: Mapping[Value, Op], joined: set[Value]) -> set[Value]:
+    """The operands of an op of which it may need only parts, or nothing."""
+    if isinstance(op, graph.Slice):
+        return joined.intersection(op.operands)
+    if isinstance(op, graph.InsertSlice) and not isinstance(makers.get(op.x), graph.InsertSlice):
+        return set()
+    return {*op.operands} - _read(op)
+
+
+def _read(op: Op) -> set[Value]:
+    """What an op reads, but arrays of which it may have no element left."""
+    if isinstance(op, graph.InsertSlice):
+        return {op.new}
+    if not isinstance(op, (graph.Scan, graph.While)):
+        return {*op.operands}
+    inside = set(op.body.yields).union(*map(_read, op.body.ops))
+    pairs = zip(op.operands, op.body.args, strict=True)
+    return {v for v, arg in pairs if arg in inside}
