@@ -450,6 +450,22 @@ def test_extents_that_are_1_in_some_runs() -> None:
         session.run(None, {"x": x, "a": np.array([1, 1, 1, 0], bool), "b": rows[1] + True})
 
 
+def test_sizes_whose_programs_would_refuse_their_data_too_have_none() -> None:
+    nodes = [
+        NODE("Compress", ["x", "a"], ["one"], axis=0),
+        NODE("Compress", ["x", "b"], ["other"], axis=0),
+        NODE("Add", ["one", "other"], ["y"]),
+    ]
+    inputs = [info("x", F, ["n", 3]), info("a", B, ["n"]), info("b", B, ["n"])]
+    session = minicc.InferenceSession(model(nodes, inputs, [info("y")]), threads=1)
+    for n in (4, 5, 6, 7, 5, 8):
+        x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+        a, b = np.arange(n) < 3, np.arange(n) == 2
+        (y,) = session.run(None, {"x": x, "a": a, "b": b})
+        np.testing.assert_array_equal(y, x[a] + x[b])
+    assert len(session._compiled) == 3  # for all sizes, and for two of those that were met
+
+
 def test_a_sequence_that_a_loop_fills() -> None:
     """The items of a sequence that begins empty are of the rank of what is put in."""
     body = helper.make_graph(

@@ -12,6 +12,7 @@ from minicc.ir.affine import (
     ceildiv,
     evaluate,
     floordiv,
+    fold,
     maximum,
     minimum,
     mod,
@@ -212,3 +213,17 @@ def test_a_difference_of_sizes_is_typically_not_nothing() -> None:
     assert [typical(n) for n in (a - 200, a + b - 5001)] == [128, 128]
     assert typical(floordiv(a, 200)) == 1
     assert typical(ceildiv(a, 2)) == 64
+
+
+def test_what_occurs_several_times_is_rebuilt_once() -> None:
+    asked: list[str] = []
+
+    def leaf(name: str) -> int:
+        asked.append(name)
+        return 7
+
+    part = minimum(N + 3, 9)
+    total = minimum(part * 2, floordiv(part + 1, 5)) + mod(part, 4)
+    args = (int.__add__, int.__mul__, int.__floordiv__, int.__mod__, min, str)
+    assert fold(total, leaf, *args) == evaluate(total, {"n": 7})
+    assert asked == ["n"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from minicc.api.inputs import check_inputs, fit_apart, free_dimensions
 from minicc.api.node_args import NodeArg, declared_of, node_arg
+from minicc.api.refused import Refused
 from minicc.api.served import Run, Served, Shapes
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.ir.arrays import DENSE, Array
@@ -102,8 +103,7 @@ class InferenceSession:
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[tuple[str, int], ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
-        # the graph for the last sizes of which data refused the program
-        self._refused: dict[tuple[tuple[str, int], ...], Module] = {}
+        self._refused = Refused()
         self._lock = lock()
         self._symbols = self._facts.symbols
         self._args = [
@@ -298,17 +298,16 @@ class InferenceSession:
                     raise
                 names = (name for name, _ in self.signature)
                 binding = self.binding(dict(zip(names, arrays, strict=True)))
-                own = self._compilation(binding)
+                futile = self._refused.is_futile(binding)
+                own = compilation if futile else self._compilation(binding)
                 if own is not compilation:
-                    return self._run_of(own, shapes)(arrays)
-                limit = self.options.memory_limit
-                name = tuple(binding.items())
-                module = self._refused.get(name)
-                if module is None:  # of which more holds than of that for all sizes
-                    known = self._imported_for if self._facts.sized else self._anew
-                    module = known(binding) or self.module
-                    self._refused = {name: module}
-                found = compiled.by_definition(module, arrays, limit, error)
+                    made = self._run_of(own, shapes)(arrays)
+                    self._refused.compiled(binding)
+                    return made
+                # more holds of this graph than of that for all sizes
+                known = self._imported_for if self._facts.sized else self._anew
+                module = self._refused.graph(binding, lambda: known(binding) or self.module)
+                found = compiled.by_definition(module, arrays, self.options.memory_limit, error)
                 return [owned(v) for v in found]
 
         return guarded

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
 from typing import Any, Union
 
 from minicc.ir.reals import Real, whole_part
@@ -419,13 +419,12 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
     else:  # a plain sum, as nearly all are
         return build_sum(terms, const)
 
-    def bound(name: str) -> Dim:
-        return binding.get(name, symbol(name))
-
-    def of_whole(atom: Whole) -> Dim:
-        return rebuilt(atom, partial(substitute, binding=binding))
-
-    replaced: Dim = fold(value, bound, add, multiply, _QUOTIENT, _REMAINDER, minimum, of_whole)
+    replaced: Dim = fold(
+        value,
+        lambda name: binding.get(name, symbol(name)),
+        *(add, multiply, _QUOTIENT, _REMAINDER, minimum),
+        lambda atom: rebuilt(atom, partial(substitute, binding=binding)),
+    )
     return replaced
 
 
@@ -470,13 +469,10 @@ def fold(
 ) -> Any:
     """Rebuild a dimension in another domain: numbers, arrays, other expressions, or emitted code.
 
-    `leaf` gives a symbol's value; constants arrive as plain integers.
+    `leaf` gives a symbol's value; constants arrive as plain integers. What occurs in several places
+    of the dimension is rebuilt once.
     """
-    if isinstance(value, int):
-        return value
-
-    def visit(part: Dim) -> Any:
-        return fold(part, leaf, plus, times, divide, remainder, smaller, whole)
+    made: dict[Expr, Any] = {}
 
     def of_atom(atom: Atom) -> Any:
         if isinstance(atom, str):
@@ -488,12 +484,13 @@ def fold(
             return smaller(visit(first), visit(second))
         return (divide if atom.kind == "floordiv" else remainder)(visit(first), visit(second))
 
-    total: Any = None
-    for monomial, coefficient in value.terms:
-        product = of_atom(monomial[0])
-        for atom in monomial[1:]:
-            product = times(product, of_atom(atom))
-        if coefficient != 1:
-            product = times(product, coefficient)
-        total = product if total is None else plus(total, product)
-    return plus(total, value.const) if value.const else total
+    def visit(part: Dim) -> Any:
+        if isinstance(part, int):
+            return part
+        if part not in made:
+            products = [(reduce(times, map(of_atom, m)), c) for m, c in part.terms]
+            total = reduce(plus, [times(p, c) if c != 1 else p for p, c in products])
+            made[part] = plus(total, part.const) if part.const else total
+        return made[part]
+
+    return visit(value)
