@@ -1,7 +1,8 @@
 """What is surely computed: where an index out of bounds must raise, nothing may leave it out.
 
-Passes leave out what nothing is made of. A part that is cut from a concatenation needs the rest of
-it no more than an array needs elements that are written over: so whoever wants these wants neither.
+Passes leave out what nothing is made of, and more than that: the parts of a concatenation that a
+slice does not reach, and what an array held before all of it is written over. An op that may do
+without an operand in such a way does not count as needing it.
 """
 
 from __future__ import annotations

@@ -89,11 +89,11 @@ class Capture:
         self.is_much: Weigh | None = None  # where sides are in branches
 
     def _guess(self) -> dict[str, Carried]:
-        """Begin with what is probably carried: each recording more takes as long as the first.
+        """Begin with what is probably carried, for each further recording takes as long.
 
-        It was when this loop was captured in another round of one around, else each loop around
-        would double how often this body is recorded. What an earlier recording of one around made
-        may be alive, but holds a value of that recording.
+        That is what the code tells, and what was carried when this loop was captured in another
+        round of one around. What an earlier recording of that one made may be alive, but holds a
+        value of that recording.
         """
         recorder, loops = self.recorder, self.recorder.loops
         boxes, found = recorder.found.get((self.key, self.first, self.stride), ((), ()))
@@ -104,7 +104,7 @@ class Capture:
         return names
 
     def _let_go(self, now: dict[str, Any]) -> set[Any]:
-        """What was guessed to be carried, and the first recording has not changed: it is not."""
+        """What was guessed to be carried and the first recording has not changed, let go of."""
         guesses = {n: c for n, c in self._carried.items() if n in self._guessed}
         names = wrong_names(guesses, self._fresh, now)
         arrays = (self._guessed & self._written.keys()) - self._touched.keys()
