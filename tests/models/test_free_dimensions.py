@@ -437,6 +437,20 @@ def test_sizes_that_no_model_fits_are_refused_when_it_runs() -> None:
     assert session.run(None, {"x": x, "z": x[:1]})[0].shape == (3, 4)
 
 
+def test_an_axis_of_1_is_expanded_to_none() -> None:
+    """Sizes broadcast to the greater one, but for 0 and 1."""
+    nodes = [
+        node("Shape", "z", "wanted"),
+        node("Expand", "x wanted", "y"),
+    ]
+    model = model_of((nodes, {"x": ["n", 3], "z": ["m", 3]}, {}, ()))
+    session = InferenceSession(model.SerializeToString())
+    for n, m in ((1, 4), (4, 1), (3, 3), (1, 0), (0, 1), (0, 0), (1, 1)):
+        feed = {"x": np.ones((n, 3), np.float32), "z": np.ones((m, 3), np.float32)}
+        (got,) = session.run(None, feed)
+        assert got.shape == np.broadcast_shapes((n, 3), (m, 3))
+
+
 def test_parts_that_are_numbers_make_up_an_axis_of_any_size() -> None:
     model = model_of(([node("Split", "x parts", "y z")], {"x": ["n"]}, {"parts": i64(1, 3)}, ()))
     session = InferenceSession(model.SerializeToString())

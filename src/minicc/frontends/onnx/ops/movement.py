@@ -163,6 +163,10 @@ def expand(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
         out = graph.broadcast_shapes(x.type.shape, wanted)
     except TypeError as error:
         raise ctx.refused(str(error)) from error
+    for own, want in zip(reversed(x.type.shape), reversed(wanted), strict=False):
+        if own != want and not isinstance(own, int) and not isinstance(want, int):
+            # of 0 and 1 the greater is not what they broadcast to
+            ctx.demand(minimum(own, 1), minimum(want, 1), f"an axis of {own} to {want}")
     return x if out == x.type.shape else ctx.emit(graph.Broadcast, x, shape=out)
 
 
