@@ -76,6 +76,16 @@ def next_by_next(x: Any, p: Any) -> Any:
     return t
 
 
+def written_at_columns_and_overwritten(x: Any, p: Any) -> Any:
+    y = np.zeros((8, 8))
+    y[2:, p[:3]] = 1
+    y[:, p[3]] = 2
+    y[3:, p[4:]] = 3
+    for i in range(8):
+        y[i] = x
+    return y
+
+
 def of_no_element(x: Any, p: Any) -> Any:
     return np.broadcast_to(x[p], (0, 8)).sum() + x[p][:0].sum()
 
@@ -88,6 +98,7 @@ LOST: list[Function] = [
     scattered_and_overwritten,
     overwritten_until,
     next_by_next,
+    written_at_columns_and_overwritten,
     of_no_element,
     lambda x, p: np.concatenate([x[p], x])[8:],
     lambda x, p: (np.concatenate([x[p], x]) * 2 + 1)[8:],
@@ -119,3 +130,42 @@ def test_it_raises_as_in_numpy(f: Function) -> None:
             with pytest.raises(IndexError) as caught:
                 g(x, p)
             assert str(caught.value) == str(wanted.value)
+
+
+def kept(y: Any, n: Any) -> Any:
+    t = -y
+    t[...] = n.sum()
+    return t
+
+
+def overwritten(y: Any, n: Any) -> Any:
+    t = kept(y, n)
+    t[...] = 1
+    return t
+
+
+def let_go(y: Any, n: Any) -> Any:
+    t = -y
+    t[1] = n.sum()
+    t = -y
+    return t
+
+
+def overwritten_in_rounds(y: Any, n: Any) -> Any:
+    t = -y
+    for i in range(3):
+        t[i] = n[0] + i
+        t[i] = i
+    return t
+
+
+@pytest.mark.parametrize("f", [kept, overwritten, let_go, overwritten_in_rounds])
+def test_a_number_that_its_array_does_not_hold_raises_as_in_numpy(f: Function) -> None:
+    g = minicc.jit(f)
+    y = np.ones(3, np.int8)
+    np.testing.assert_array_equal(g(y, np.array([3, 4])), f(y, np.array([3, 4])))
+    with pytest.raises(OverflowError) as wanted:
+        f(y, np.array([300, 4]))
+    with pytest.raises(OverflowError) as caught:
+        g(y, np.array([300, 4]))
+    assert str(caught.value) == str(wanted.value)

@@ -21,6 +21,8 @@ CASES: list[tuple[str, Callable[..., Any], Any]] = [
     ("fmod", lambda x: [np.fmod(x, k) for k in (3, -3)], SMALL),
     ("fmod of two", lambda x: np.fmod(x, x[::-1]), SMALL),
     ("square of truth", lambda x: x**2, np.array([True, False])),
+    ("sums of 16 bits", lambda x: [np.nanmean(x), np.mean(x), np.var(x), np.nanstd(x)],
+     np.full((40, 40), 100, "f2")),
     ("reciprocal", lambda x: [np.reciprocal(x.astype(t)) for t in ("i8", "i4")], np.arange(-3, 4)),
 ]  # fmt: skip
 

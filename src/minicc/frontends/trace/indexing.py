@@ -199,7 +199,7 @@ def _put_at_places(recorder: Recorder, box: Tracer, parts: list[Any], new: Value
     for axis, place in enumerate(kept):
         if isinstance(place, Value):
             line = recorder.emit(graph.Iota, (whole.shape[axis],), 0, I64)
-            at = recorder.emit(graph.Gather, line, _integer(recorder, place), 0)  # in bounds
+            at = recorder.emit_unsure(graph.Gather, line, _integer(recorder, place), 0)
             there = Tracer(recorder, line) == Tracer(recorder, at)
             chosen = chosen & there.reshape(-1, *(1,) * (whole.ndim - axis - 1))
     axes = tuple(k for k, p in enumerate(kept) if isinstance(p, Value))

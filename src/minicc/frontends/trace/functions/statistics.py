@@ -105,16 +105,19 @@ def var(
     loop, result = loop_and_result(recorder, value, dtype)
     axes = axes_of(value, axis)
     wide = recorder.cast(value, loop)
-    total = recorder.reduce(_masked(recorder, wide, where), axes, "add", True)
+
+    def stored(v: Value) -> Value:
+        """As NumPy holds it between two steps, which 16 bits may not: a mean alone has more."""
+        return recorder.cast(recorder.cast(v, result), loop)
+
+    total = stored(recorder.reduce(_masked(recorder, wide, where), axes, "add", True))
     center = recorder.emit(graph.Div, total, _number(recorder, value, axes, loop, where))
-    apart = recorder.emit(graph.Sub, wide, center)
-    squares = _masked(recorder, recorder.emit(graph.Mul, apart, apart), where)
+    apart = stored(recorder.emit(graph.Sub, wide, stored(center)))
+    squares = _masked(recorder, stored(recorder.emit(graph.Mul, apart, apart)), where)
     free = _number(recorder, value, axes, loop, where, ddof if correction is None else correction)
-    if where is True:
-        total = recorder.reduce(squares, axes, "add", keepdims)
-        return recorder.cast(recorder.emit(graph.Div, total, free), result)
-    total = recorder.emit(graph.Div, recorder.reduce(squares, axes, "add", True), free)
-    return _narrow(recorder, recorder.cast(total, result), axes, keepdims)
+    total = stored(recorder.reduce(squares, axes, "add", keepdims if where is True else True))
+    out = recorder.cast(recorder.emit(graph.Div, total, free), result)
+    return out if where is True else _narrow(recorder, out, axes, keepdims)
 
 
 @traces("std")
@@ -193,7 +196,12 @@ def _of_numbers(name: str, plain: str) -> None:
         box = boxed(recorder, a)
         if box.dtype.kind != "f":
             return getattr(np_, plain)(box, axis, *args, **kwargs)
-        return getattr(np_, plain)(box, axis, *args, where=~np_.isnan(box), **kwargs)
+        there = ~np_.isnan(box)
+        if plain == "mean" and box.dtype.itemsize == 2 and not args and "dtype" not in kwargs:
+            # NumPy's mean has more bits for the sum, and its mean of numbers has not
+            total = np_.nansum(box, axis, **kwargs)
+            return (total / np_.sum(there, axis, **kwargs)).astype(box.dtype)
+        return getattr(np_, plain)(box, axis, *args, where=there, **kwargs)
 
     FUNCTIONS[name] = run
 

@@ -242,7 +242,7 @@ def _within(recorder: Recorder, x: Tracer, element: Any) -> Tracer:
         inside = np_.logical_and(x >= max(info.min, own.min), x <= min(info.max, own.max))
     place = recorder.cast(value_of(recorder, np_.where(inside, 0, 1)), I64)
     line = recorder.reshape(x.value(), (1,))
-    return Tracer(recorder, recorder.emit(graph.Gather, line, place, 0), scalar=True)
+    return Tracer(recorder, recorder.emit_unsure(graph.Gather, line, place, 0), scalar=True)
 
 
 def _is_element(box: Tracer, index: Any) -> bool:
