@@ -9,6 +9,7 @@ import textwrap
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.sweeps import examples
@@ -69,6 +70,7 @@ def compiled(lines: list[str], name: str) -> Any:
     return space["f"], text
 
 
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 @settings(
     max_examples=examples(16),
     deadline=None,
