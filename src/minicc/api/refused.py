@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minicc.ir.core import Module
+if TYPE_CHECKING:  # a warm start needs no compiler
+    from minicc.ir.core import Module
 
 _TRIES = 2  # programs for given sizes that refuse their data, too, until no more is compiled
 
