@@ -31,7 +31,8 @@ class Refused:
     def graph(self, binding: Mapping[str, int], make: Callable[[], Module]) -> Module:
         """The graph that runs by definition for sizes whose own program is not for the data."""
         name = tuple(binding.items())
-        self._futile.add(name)
+        if not self.is_futile(binding):
+            self._futile.add(name)
         last = self._last
         if last is None or last[0] != name:
             last = self._last = name, make()

@@ -7,7 +7,7 @@ without an operand in such a way does not count as needing it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
@@ -16,8 +16,11 @@ from minicc.ir.rewrite import used_by
 _BETWEEN = (graph.Elementwise, graph.Reshape, graph.Transpose, graph.Broadcast, graph.Slice)
 
 
-def surely_needed(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:
-    """The values that ops can't do without when they compute what is wanted."""
+def lost(ops: Sequence[Op], wanted: Iterable[Value], unsure: Set[Value]) -> list[Value]:
+    """The unsure values that ops may do without when they compute what is wanted, in order.
+
+    Of those that others of them need it is these alone.
+    """
     makers = {v: op for op in ops for v in op.results}
     joined: set[Value] = set()
     for op in ops:
@@ -25,15 +28,17 @@ def surely_needed(ops: Sequence[Op], wanted: Iterable[Value]) -> set[Value]:
             isinstance(op, _BETWEEN) and not joined.isdisjoint(op.operands)
         ):
             joined.update(op.results)
-    needed = set(wanted)
+    needed, found = set(wanted), list[Value]()
     for op in reversed(ops):
-        if op.pure and needed.isdisjoint(op.results):
+        alone = [v for v in op.results if v in unsure and v not in needed]
+        found += alone[::-1]
+        if op.pure and not alone and needed.isdisjoint(op.results):
             continue
         loose = _loose(op, makers, joined)
         needed.update(v for v in op.operands if v not in loose)
         for region in op.regions:
             needed |= used_by(region)
-    return needed
+    return found[::-1]
 
 
 def _loose(op: Op, makers: Mapping[Value, Op], joined: set[Value]) -> set[Value]:

@@ -23,7 +23,7 @@ from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.loops.extents import Extent, Rounds, sure
 from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.loops.watch import Watch
-from minicc.frontends.trace.needed import surely_needed
+from minicc.frontends.trace.needed import lost
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again, GivenUp, TooLong, WrittenOut
 from minicc.frontends.trace.sizes import Unsized
@@ -312,15 +312,7 @@ class Recorder:
 
     def unused(self, wanted: Sequence[Value]) -> list[Value]:
         """What may fail and nothing wanted is made of."""
-        if not self._unsure:
-            return []
-        needed, alone = surely_needed(self.ops, wanted), []
-        for op in reversed(self.ops):
-            found = [v for v in op.results if v in self._unsure and v not in needed]
-            if found:
-                alone += found
-                needed |= surely_needed(self.ops, found)
-        return alone
+        return lost(self.ops, wanted, self._unsure) if self._unsure else []
 
     def _once(self, cls: type[Op], args: Sequence[Any], attrs: dict[str, Any]) -> Op:
         """An op of a body, the same one where it computes what an earlier one did."""

@@ -31,7 +31,7 @@ from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.needed import surely_needed
+from minicc.frontends.trace.needed import lost
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN
 from minicc.frontends.trace.recorder import Recorder
@@ -438,10 +438,7 @@ class Capture:
 
     def _unneeded(self, states: Sequence[State]) -> list[Value]:
         """What may fail in a round and no state is made of."""
-        if not self._unsure:
-            return []
-        left = self._unsure - surely_needed(self._ops, [s.after for s in states])
-        return [v for op in self._ops for v in op.results if v in left]
+        return lost(self._ops, [s.after for s in states], self._unsure) if self._unsure else []
 
     def _is_alike(self, content: Value) -> bool:
         """Whether a value has the same shape in all rounds."""
