@@ -432,7 +432,7 @@ def test_random_programs(names: list[str]) -> None:
     assert len(session._compiled) <= 1
 
 
-def test_extents_that_are_1_in_some_runs() -> None:
+def rows_and_rows() -> bytes:
     """Rows are added to rows of which there may be as many or one: no program can be for both."""
     nodes = [
         NODE("Compress", ["x", "a"], ["one"], axis=0),
@@ -440,7 +440,11 @@ def test_extents_that_are_1_in_some_runs() -> None:
         NODE("Add", ["one", "other"], ["y"], name="add"),
     ]
     inputs = [info("x", F, ["n", 3]), info("a", B, ["n"]), info("b", B, ["n"])]
-    session = minicc.InferenceSession(model(nodes, inputs, [info("y")]), threads=1)
+    return model(nodes, inputs, [info("y")])
+
+
+def test_extents_that_are_1_in_some_runs() -> None:
+    session = minicc.InferenceSession(rows_and_rows(), threads=1)
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     for a, b in (((1, 1, 0, 1), (0, 1, 1, 1)), ((1, 1, 1, 1), (0, 1, 0, 0)), ((1, 0, 0, 0),) * 2):
         rows = np.array(a, bool), np.array(b, bool)
@@ -451,13 +455,7 @@ def test_extents_that_are_1_in_some_runs() -> None:
 
 
 def test_sizes_whose_programs_would_refuse_their_data_too_have_none() -> None:
-    nodes = [
-        NODE("Compress", ["x", "a"], ["one"], axis=0),
-        NODE("Compress", ["x", "b"], ["other"], axis=0),
-        NODE("Add", ["one", "other"], ["y"]),
-    ]
-    inputs = [info("x", F, ["n", 3]), info("a", B, ["n"]), info("b", B, ["n"])]
-    session = minicc.InferenceSession(model(nodes, inputs, [info("y")]), threads=1)
+    session = minicc.InferenceSession(rows_and_rows(), threads=1)
     for n in (4, 5, 6, 7, 5, 8):
         x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
         a, b = np.arange(n) < 3, np.arange(n) == 2

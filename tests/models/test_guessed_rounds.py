@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.models.test_captured_loops import same
 
 import minicc
 from minicc.frontends.trace.loops.capture import Capture
@@ -168,15 +169,6 @@ def written_before(a: Any, b: Any) -> Any:
     return a, b, s, n
 
 
-def compare(expected: Any, got: Any) -> None:
-    assert type(got) is type(expected)
-    if isinstance(expected, (list, tuple)):
-        for e, g in zip(expected, got, strict=True):
-            compare(e, g)
-    else:
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
-
-
 ONCE = [filled, bound, updated, counted]
 WRONG = [itself, nothing_within, more_within, two_names, another_array, a_scalar_and_an_array]
 
@@ -190,7 +182,7 @@ def test_as_numpy(f: Function) -> None:
         theirs, ours = copy.deepcopy(given), copy.deepcopy(given)
         theirs.append(f(*theirs))
         ours.append(jitted(*ours))
-        compare(theirs, ours)
+        same(theirs, ours, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("f", ONCE, ids=lambda f: f.__name__)
