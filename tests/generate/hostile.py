@@ -7,15 +7,27 @@ within bounds of memory, and never as a bug of minicc.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+)
+from onnx.defs import get_all_schemas
 
 import minicc
 from minicc.errors import CompilerBug, MiniccError
+from minicc.frontends.onnx.families import enter_all
+from minicc.frontends.onnx.host.registry import HOST
+from minicc.frontends.onnx.registry import OPERATORS
 from minicc.options import Options
 from tests.generate.growth import generate
 from tests.generate.source import Source
@@ -39,13 +51,25 @@ _NUMBERS = (
     2**63 - 1,
     -(2**63),
 )
-_REALS = (0.0, -1.0, 1e-30, 1e30, float("inf"), float("-inf"), float("nan"))
+_REALS = (0.0, 1.0, -1.0, 1e-30, 1e30, float("inf"), float("-inf"), float("nan"))
+_ATTRIBUTES = ("axis", "axes", "perm", "pads", "to", "kernel_shape", "group", "value")
+_ELEMENTS = (
+    TensorProto.FLOAT,
+    TensorProto.INT64,
+    TensorProto.INT32,
+    TensorProto.UINT8,
+    TensorProto.BOOL,
+    TensorProto.DOUBLE,
+    TensorProto.FLOAT16,
+)
 _TEXTS = (b"", b"x", b"\xff\xfe", b"linear", b"SAME_UPPER", b"a" * 1000, b"\x00")
 
 
 def damaged(seed: int) -> bytes:
     """The hostile file of a seed."""
     source = Source(seed)
+    if source.chance(0.2):
+        return bytes(_alone(source).SerializeToString())
     model = generate(int(source.rng.integers(1 << 30))).model()
     if source.chance(0.3):
         return _bytes(source, model.SerializeToString())
@@ -54,6 +78,38 @@ def damaged(seed: int) -> bytes:
         with contextlib.suppress(IndexError, ValueError, TypeError):
             source.pick(_CHANGES)(source, model)
     return bytes(model.SerializeToString())
+
+
+def _alone(source: Source) -> ModelProto:
+    """One node of any operator, whose operands and attributes nobody has thought about."""
+    enter_all()
+    schemas = {s.name if not s.domain else f"{s.domain}.{s.name}" for s in get_all_schemas()}
+    name = source.pick(sorted(schemas | OPERATORS.keys() | HOST.keys()))
+    domain, _, op = name.rpartition(".")
+    inputs, constants = [], []
+    usual = source.count(0, 4), source.pick(_ELEMENTS)
+    for k in range(source.count(0, 6)):
+        rank, element = source.count(0, 4), source.pick(_ELEMENTS)
+        if source.chance(0.6):
+            rank, element = usual
+        if source.chance(0.5):
+            shape = [source.pick((0, 1, 2, 3, 4)) for _ in range(rank)]
+            values = source.rng.integers(-2, 4, shape)
+            array = values.astype(helper.tensor_dtype_to_np_dtype(element))
+            constants.append(numpy_helper.from_array(array, f"x{k}"))
+        else:
+            dims = [source.pick((0, 1, 2, 3, "n", "m", None)) for _ in range(rank)]
+            inputs.append(helper.make_tensor_value_info(f"x{k}", element, dims))
+    names = sorted([*(i.name for i in inputs), *(c.name for c in constants)])
+    names = [name if source.chance(0.9) else "" for name in names]
+    outputs = [f"y{k}" for k in range(source.count(1, 3))]
+    node = helper.make_node(op, names, outputs, "alone", domain=domain)
+    known = OPERATORS[name].attributes if name in OPERATORS else _ATTRIBUTES
+    node.attribute.extend(_of_any_value(source, a) for a in sorted(known) if source.chance(0.3))
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph([node], "alone", inputs, results, constants)
+    opsets = [("", source.pick((7, 11, 13, 18, 21, 24))), ("com.microsoft", 1), ("ai.onnx.ml", 5)]
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*o) for o in opsets])
 
 
 def _bytes(source: Source, data: bytes) -> bytes:
@@ -114,16 +170,14 @@ def _count(source: Source, model: ModelProto) -> None:
 
 
 def _operator(source: Source, model: ModelProto) -> None:
-    names = [s.name for s in onnx.defs.get_all_schemas()]
+    names = [s.name for s in get_all_schemas()]
     node = _node(source, model)
     node.op_type = source.pick((*names, "Nothing", ""))
     if source.chance(0.1):
         node.domain = source.pick(("ai.onnx.ml", "com.microsoft", "nowhere", "ai.onnx"))
 
 
-def _attribute(source: Source, model: ModelProto) -> None:
-    """An attribute has another value, another type, or a name that belongs to it or to none."""
-    node = _node(source, model)
+def _of_any_value(source: Source, name: str) -> AttributeProto:
     values: Sequence[Any] = (
         source.pick(_NUMBERS),
         source.pick(_REALS),
@@ -132,6 +186,12 @@ def _attribute(source: Source, model: ModelProto) -> None:
         [source.pick(_REALS) for _ in range(source.count(1, 5))],
         [source.pick(_TEXTS) for _ in range(source.count(1, 3))],
     )
+    return helper.make_attribute(name, source.pick(values))
+
+
+def _attribute(source: Source, model: ModelProto) -> None:
+    """An attribute has another value, another type, or a name that belongs to it or to none."""
+    node = _node(source, model)
     if node.attribute and source.chance(0.8):
         old = source.pick(list(node.attribute))
         name = old.name
@@ -143,9 +203,9 @@ def _attribute(source: Source, model: ModelProto) -> None:
             return
         node.attribute.remove(old)
     else:
-        name = source.pick(("axis", "axes", "perm", "pads", "to", "kernel_shape", "group", "value"))
+        name = source.pick(_ATTRIBUTES)
     if source.chance(0.9):
-        node.attribute.append(helper.make_attribute(name, source.pick(values)))
+        node.attribute.append(_of_any_value(source, name))
 
 
 def _tensor(source: Source, model: ModelProto) -> None:
@@ -257,6 +317,13 @@ _CHANGES: tuple[Change, ...] = (
 
 def offence(data: bytes, seed: int = 0) -> str:
     """What minicc does with a file that it must not; "" where it behaves."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = _offence(data, seed)
+    return found or next((str(w.message) for w in warned), "")
+
+
+def _offence(data: bytes, seed: int) -> str:
     try:
         limits = {"rounds": 1 << 20}  # a loop may say that it has more than anybody waits for
         options = Options(cache_dir=False, threads=1, memory_limit=MEMORY, limits=limits)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError, did_you_mean
 from minicc.frontends.onnx.bound import (
     bind_inputs,
@@ -389,7 +391,8 @@ class Importer:
     def _sound_numbers(self) -> Iterator[None]:
         """Complain of numbers that no sound model has, such as a block of 0 or a pad of 2**40."""
         try:
-            yield
+            with np.errstate(all="ignore"):  # what is too large for an element type is infinite
+                yield
         except MemoryError:
             raise self.ctx.too_large() from None
         except (ArithmeticError, ValueError) as error:
@@ -461,7 +464,10 @@ class Importer:
 
 
 def _trimmed(operands: list[Value | None], entry: Operator) -> list[Value | None]:
-    return operands if entry.variadic else operands[: len(entry.inputs)]
+    if entry.variadic:
+        return operands
+    left_out = [None] * (entry.required - len(operands))  # which may be: `_check_parts` has looked
+    return [*operands, *left_out][: len(entry.inputs)]
 
 
 def _unknown(node: Node, opset: int, operands: Sequence[Value | None]) -> MiniccError:

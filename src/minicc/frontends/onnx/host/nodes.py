@@ -429,8 +429,8 @@ def _sliced(ctx: Context, node: Node, given: Given) -> Extents:
     axes = ctx.array(given[3]) if 3 in given else None
     if starts is None or (3 in given and axes is None):
         return [None] * len(own)
-    cut = range(len(starts)) if axes is None else [int(a) % len(own) for a in axes.ravel()]
-    return [None if k in cut else n for k, n in enumerate(own)]
+    cut = range(len(starts)) if axes is None else [int(a) for a in axes.ravel()]
+    return [None if k in cut or k - len(own) in cut else n for k, n in enumerate(own)]
 
 
 def _padded(ctx: Context, node: Node, given: Given) -> Extents:

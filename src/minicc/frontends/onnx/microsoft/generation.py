@@ -368,10 +368,12 @@ class Search:
         def at(index: Value) -> Value:
             return self("Gather", buffer, self("Min", self("Max", index, 0), last), axis=1)
 
-        alike = self("Le", self.ctx.reshape(line, (1, self.most)), self("Sub", length, size))
-        for k in range(size - 1):
-            newest = self.ctx.reshape(self("Add", length, k + 1 - size), (1,))
-            alike = self("And", alike, self("Eq", at(self("Add", line, k)), at(newest)))
+        early = self("Le", self.ctx.reshape(line, (1, self.most)), self("Sub", length, size))
+        offsets = self.line(size - 1)
+        runs = at(self("Add", self.ctx.reshape(line, (self.most, 1)), offsets))
+        newest = at(self("Add", offsets, self("Sub", length, size - 1)))
+        same = self("Reduce", self("Eq", runs, newest), axes=(2,), combine="and")
+        alike = self("And", early, same)
         return self.among(alike, at(self("Add", line, size - 1)), words)
 
     def last_logits(self, logits: Value) -> Value:

@@ -59,7 +59,6 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     return standard(ctx, node, "GridSample", x, grid, **options)
 
 
-_MOST_TAPS = 4096  # slices of which windows are joined
 _TRANSPOSED = "auto_pad dilations group kernel_shape output_padding strides"
 
 
@@ -145,14 +144,9 @@ def unfold_tensor(ctx: Context, node: Node, x: Value) -> Value:
     """All windows of an axis; their elements are a new last axis."""
     axis = ctx.axis("dim", -1, x.type.rank)
     size, step = node.integer("size", 0), node.integer("step", 1)
-    if not 0 < size <= _MOST_TAPS or step < 1:
+    if size < 1 or step < 1:
         raise ctx.wrong(f"attributes size {size} and step {step}")
-    count = (x.type.shape[axis] - size) // step + 1
-    taps: list[Value] = []
-    for k in range(size):
-        tap = cut(ctx, x, {axis: (k, k + (count - 1) * step + 1, step)})
-        taps.append(ctx.reshape(tap, (*tap.type.shape, 1)))
-    return taps[0] if size == 1 else ctx.emit(graph.Concat, tuple(taps), axis=x.type.rank)
+    return ctx.emit(graph.Frames, x, axis=axis, size=size, step=step)
 
 
 @operator(f"{DOMAIN}.NGramRepeatBlock", attributes="ngram_size")
@@ -165,17 +159,17 @@ def n_gram_repeat_block(ctx: Context, node: Node, ids: Value, scores: Value) -> 
     windows = steps - size + 1
     if isinstance(windows, int) and windows < 1:
         return scores
-    again: Value | None = None
-    for k in range(size - 1):
-        said = cut(ctx, ids, {1: (k, k + windows, 1)})
-        last = steps - size + 1 + k
-        same = ctx.emit(graph.Eq, said, cut(ctx, ids, {1: (last, last + 1, 1)}))
-        again = same if again is None else ctx.emit(graph.And, again, same)
-    never, ever = (ctx.scalar(v, scores) for v in (-np.inf, np.inf))
     words = cut(ctx, ids, {1: (size - 1, steps, 1)})
+    never = ctx.scalar(-np.inf, scores)
     blocks = ctx.emit(graph.Broadcast, never, shape=words.type.shape)
-    if again is not None:
-        blocks = ctx.emit(graph.Select, again, never, ever)
+    if size > 1:
+        before = cut(ctx, ids, {1: (0, steps - 1, 1)})
+        runs = ctx.emit(graph.Frames, before, axis=1, size=size - 1)
+        newest = cut(ctx, ids, {1: (windows, steps, 1)})
+        newest = ctx.reshape(newest, (ids.type.shape[0], 1, size - 1))
+        alike = ctx.emit(graph.Eq, runs, newest)
+        again = ctx.emit(graph.Reduce, alike, axes=(2,), combine="and")
+        blocks = ctx.emit(graph.Select, again, never, ctx.scalar(np.inf, scores))
     return ctx.emit(graph.ScatterElements, scores, words, blocks, axis=1, combine="min")
 
 

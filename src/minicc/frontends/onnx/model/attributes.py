@@ -30,12 +30,8 @@ _MESSAGES: dict[str, tuple[str, str]] = {
 
 def check_attributes(node: Node, opset: int) -> None:
     """Raise MC0127 for an attribute of another kind than the operator's, where ONNX knows it."""
-    from onnx import defs
-
-    domain, _, op = node.op.rpartition(".")
-    if not opset or not defs.has(op, opset, domain):
+    if (schema := _schema_of(node, opset)) is None:
         return
-    schema: Any = defs.get_schema(op, opset, domain)
     for name, value in node.attributes.items():
         if name in schema.attributes:
             wanted = _lacking(schema.attributes[name].type.name, value)
@@ -45,12 +41,8 @@ def check_attributes(node: Node, opset: int) -> None:
 
 def missing_part(node: Node, opset: int) -> str:
     """The input or attribute that the operator can't do without and the node lacks, or ""."""
-    from onnx import defs
-
-    domain, _, op = node.op.rpartition(".")
-    if not opset or not defs.has(op, opset, domain):
+    if (schema := _schema_of(node, opset)) is None:
         return ""
-    schema: Any = defs.get_schema(op, opset, domain)
     given = [*node.inputs, *[""] * len(schema.inputs)]
     pairs = zip(schema.inputs, given, strict=False)
     required = ((formal, name) for formal, name in pairs if formal.option.name == "Single")
@@ -58,6 +50,17 @@ def missing_part(node: Node, opset: int) -> str:
     needed = (name for name, attribute in schema.attributes.items() if attribute.required)
     parts += [f"attribute {name}" for name in needed if name not in node.attributes]
     return next(iter(parts), "")
+
+
+def _schema_of(node: Node, opset: int) -> Any:
+    """What ONNX says of an operator; the newest where the opset is older than it, or None."""
+    from onnx import defs
+
+    domain, _, op = node.op.rpartition(".")
+    if not defs.has(op, domain):
+        return None
+    known = defs.has(op, opset, domain)
+    return defs.get_schema(op, opset, domain) if known else defs.get_schema(op, domain)
 
 
 def _lacking(kind: str, value: Any) -> str:

@@ -33,7 +33,7 @@ def emit_suppression(
     versions: tuple[int, int],
 ) -> Values | None:
     """What a NonMaxSuppression gives; None where its operands are not of its types."""
-    boxes, scores, most, limit, least = [*operands, None, None, None][:5]
+    boxes, scores, most, limit, least = [*operands, *[None] * 5][:5]
     if (
         boxes is None
         or scores is None

@@ -265,6 +265,8 @@ def mel_weight_matrix(
 ) -> Value:
     """Triangles over the bins of a transform, spaced evenly on the mel scale."""
     given = (bins, length, rate, low, high)
+    if any(v.type.dtype.is_float for v in (bins, length, rate)):
+        raise ctx.refused("numbers of bins, lengths and rates are integers")
     count, size, rate_, lowest, highest = (ctx.known(v, "scalar").item() for v in given)
     rows = size // 2 + 1
     ctx.room(rows, count)
