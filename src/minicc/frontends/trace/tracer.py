@@ -350,7 +350,8 @@ class Tracer(Operators):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.shape)
+        content = self._content
+        return content.type.rank if isinstance(content, Value) else content.ndim
 
     @property
     def size(self) -> int:

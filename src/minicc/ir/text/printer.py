@@ -106,6 +106,8 @@ def _escaped(c: str) -> str:
 
 def print_attribute(value: Any) -> str:
     """The text of an attribute's value; TypeError where its class has no syntax."""
+    if type(value) is int:
+        return str(value)
     if isinstance(value, Schedule):
         return _print_schedule(value)
     if isinstance(value, tuple):
@@ -122,7 +124,7 @@ def print_attribute(value: Any) -> str:
         return _print_literal(value)
     if isinstance(value, DType | BufferType):
         return f"!{value}"
-    if isinstance(value, Expr | Space) or type(value) is int:
+    if isinstance(value, Expr | Space):
         return str(value)
     if value is None or isinstance(value, bool):
         return str(value).lower()

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace.loops.liveness import live, local
-from minicc.frontends.trace.loops.surely import Surely, surely
+from minicc.frontends.trace.loops.liveness import Live, local
+from minicc.frontends.trace.loops.surely import NOT_SURE, Surely, surely
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
@@ -398,7 +398,9 @@ class _Body:
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
         appended = self._appended() - bound - self._seen()
-        always = surely(self.steps, self.follows, self.depths, self.first[0])
+        always = NOT_SURE
+        if not refused:
+            always = surely(self.steps, self.follows, self.depths, self.first[0])
         names = (frozenset(outside), carried, left, refused, bound, appended, always)
         return LoopCode(start, line, *names)
 
@@ -473,8 +475,7 @@ class _Body:
 
         A name that other functions see may be read by any that is called.
         """
-        found = live(self.steps, self.follows)
-        return found.get(self.first[0], frozenset()) | self._seen()
+        return Live(self.steps, self.follows).at(self.first[0]) | self._seen()
 
     def _seen(self) -> frozenset[str]:
         return frozenset({*self.code.co_cellvars, *self.code.co_freevars})
@@ -487,11 +488,11 @@ class _Body:
         after = [*self.exits, self.first[0]] if self.iterates is not None else list(self.exits)
         if not self.exits:
             after = [self.place[self.steps[self.head].argval]]
-        return bound & self._seen().union(*[alive[n] for n in after])
+        return bound & self._seen().union(*map(alive.at, after))
 
 
 @functools.lru_cache(_CODES)
-def _live_in(code: types.CodeType) -> dict[int, frozenset[str]]:
+def _live_in(code: types.CodeType) -> Live:
     """The local names that may be read from each instruction of a function on."""
     flow = flow_of(code)
-    return live(flow.steps, flow.follows())
+    return Live(flow.steps, flow.follows())

@@ -25,6 +25,9 @@ class Surely(NamedTuple):
     counted: tuple[tuple[str, int], ...]
 
 
+NOT_SURE = Surely(frozenset(), frozenset(), frozenset(), ())
+
+
 def surely(
     steps: Sequence[dis.Instruction],
     follows: Mapping[int, Sequence[int]],
@@ -42,25 +45,33 @@ def surely(
         for n in after:
             before.setdefault(n, []).append(m)
     anything = frozenset[_Done]().union(*done.values())
-    known = dict.fromkeys(follows, anything)  # what is done once an instruction has run
+    bits = {d: 1 << k for k, d in enumerate(anything)}  # sets of them are the bits of numbers
+    does = {n: sum(bits[d] for d in found) for n, found in done.items()}
+    known = dict.fromkeys(follows, -1)  # what is done once an instruction has run
 
-    def until(n: int) -> frozenset[_Done]:
+    def until(n: int) -> int:
         """What is done on all ways to an instruction."""
-        found = anything
+        found = -1
         for m in before.get(n, ()):
             rounds = [known[k] for k in before.get(m, ()) if k > m]
             ended = steps[m].opname == "FOR_ITER" and n != m + 1 and rounds
-            found = found.intersection(*rounds) if ended else found & known[m]
+            for one in rounds if ended else (known[m],):
+                found &= one
         return found
 
     changed = True
+    order = sorted(follows)
     while changed:
         changed = False
-        for n in sorted(follows):
-            here = done[n] | (frozenset() if n == first else until(n))
+        for n in order:
+            here = does[n] | (0 if n == first else until(n))
             if here != known[n]:
                 known[n], changed = here, True
-    all_ways = anything.intersection(*[until(n) for n in before if n not in follows])
+    surely_done = -1
+    for n in before:
+        if n not in follows:
+            surely_done &= until(n)
+    all_ways = [d for d in anything if surely_done & bits[d]]
     names = {way: frozenset(d.name for d in all_ways if d.way == way) for way in ("=", "+=", "[]")}
     otherwise = frozenset(d.name for d in anything if d.way == "=")
     once = collections.Counter(d.name for n in follows for d in done[n] if d.way != "[]")
@@ -103,7 +114,7 @@ def _counts(
             continue
         load, constant, operator = steps[n - 3 : n]
         name, by = local(steps[n])[1][0], constant.argval
-        if local(load)[0][-1:] != [name] or type(by) is not int or "LOAD" not in constant.opname:
+        if local(load)[0][-1:] != (name,) or type(by) is not int or "LOAD" not in constant.opname:
             continue
         if operator.opname == "BINARY_OP" and operator.argrepr.rstrip("=") in ("+", "-"):
             yield n, name, by if operator.argrepr.startswith("+") else -by
