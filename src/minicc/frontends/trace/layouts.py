@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,12 @@ def _spread(strides: tuple[int, ...], array: Array) -> Array:
 def order_of(like: Array) -> tuple[int, ...]:
     """The axes of an array from the widest stride to the least."""
     return tuple(sorted(range(like.ndim), key=lambda k: (-abs(like.strides[k]), k)))
+
+
+def lies_by_rows(like: Array) -> bool:
+    """Whether it lies row by row, if need be with gaps between elements and rows."""
+    steps = [s for n, s in zip(like.shape, like.strides, strict=True) if n > 1]
+    return like.flags.c_contiguous or all(a > b for a, b in pairwise([*steps, 0]))
 
 
 def has_gaps(like: Array) -> bool:

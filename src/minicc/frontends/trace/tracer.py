@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from minicc.frontends.trace.layouts import lies_by_rows
 from minicc.frontends.trace.lens import Content, Lens
 from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.operators import Operators
@@ -130,9 +131,9 @@ class Tracer(Operators):
         return self._shadow
 
     def lies_in_order(self) -> bool:
-        """Whether the array lies row by row."""
+        """Whether the array lies row by row, if need be with gaps between elements and rows."""
         made_so = self._shadow is None and self._base is None
-        return made_so or self.ndim < 2 or self.shadow().flags.c_contiguous
+        return made_so or self.ndim < 2 or lies_by_rows(self.shadow())
 
     def lies(self, strides: tuple[int, ...]) -> None:
         """Say how the array lies in memory where that is not row by row."""
