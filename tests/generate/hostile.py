@@ -325,7 +325,7 @@ def offence(data: bytes, seed: int = 0) -> str:
 
 def _offence(data: bytes, seed: int) -> str:
     try:
-        limits = {"rounds": 1 << 20}  # a loop may say that it has more than anybody waits for
+        limits = {"rounds": 1 << 16}  # a loop may say that it has more than anybody waits for
         options = Options(cache_dir=False, threads=1, memory_limit=MEMORY, limits=limits)
         session = minicc.InferenceSession(data, options=options)
         session.run(None, _feeds(session, Source(seed)))

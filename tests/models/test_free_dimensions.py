@@ -520,3 +520,31 @@ def test_a_name_of_a_dimension_may_stand_for_several_sizes() -> None:
     bound = InferenceSession(model, options=Options(sizes=(("m", 3),), threads=1))
     with pytest.raises(MiniccError, match="MC0141"):
         bound.run(None, {"a": a, "b": a[:1]})
+
+
+def test_sizes_that_others_settle_before_a_model_is_cut() -> None:
+    # `3*n` is 3 times `n` where `m` is 3, which another op settles; the texts are for the host
+    nodes = [
+        node("Reshape", "x k", "rows"),
+        node("Add", "rows four", "y"),
+        node("Add", "w three", "z"),
+        node("Identity", "s", "t"),
+    ]
+    known = {"k": i64(-1, 3), "four": np.ones((4, 3), np.float32), "three": np.ones(3, np.float32)}
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"]),
+        helper.make_tensor_value_info("w", TensorProto.FLOAT, ["m"]),
+        helper.make_tensor_value_info("s", TensorProto.STRING, ["k"]),
+    ]
+    made = [helper.make_empty_tensor_value_info(name) for name in "yzt"]
+    constants = [numpy_helper.from_array(a, name) for name, a in known.items()]
+    graph = helper.make_graph(nodes, "g", given, made, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = InferenceSession(model.SerializeToString(), threads=1)
+    w, s = np.arange(3, dtype=np.float32), np.array(["a"], object)
+    for n in (1, 4, 1):
+        x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+        y, z, t = session.run(None, {"x": x, "w": w, "s": s})
+        np.testing.assert_array_equal(y, x + known["four"])
+        np.testing.assert_array_equal(z, w + 1)
+        assert t.tolist() == ["a"]

@@ -46,7 +46,7 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
     lambda x: np.packbits(x.copy() > 0, axis=1), lambda x: np.left_shift(x.astype(int).copy(), 1),
     lambda x: np.cos(np.sqrt(4.0, out=x.copy("K"))).T,
     lambda x: (x * 2)[:, 1], lambda x: (x * 2)[:, ::-1], lambda x: (x + 1)[..., ::2].T,
-    lambda x: (x[1:, 1:] + x[:-1, :-1], x[:1] + x[:, :1], np.sqrt(x[:, None, ::2]).T),
+    lambda x: (x[1:, 1:] + x[:-1, :-1], x[:1] + x[:, :1], np.abs(x[:, None, ::2]).T),
     lambda x: np.add.reduce(x[None, :, ::2], axis=0), lambda x: (x[1:, ::-1] * x[1:, 1:2]).T,
     lambda x: np.broadcast_to(x * 2, (2, *x.shape)),
     lambda x: (np.shares_memory(x[1:], x[:1]), np.may_share_memory(x[:, 1:], x[:, :1])),

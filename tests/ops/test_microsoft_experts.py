@@ -239,3 +239,16 @@ def test_states_of_another_length(free: bool) -> None:
     feeds = {n: np.zeros(s, F4) for n, s in extents.items()}
     with pytest.raises(UserError, match=r"CausalConvWithState|past"):
         InferenceSession(model, threads=1).run(None, feeds)
+
+
+def test_one_head_of_keys_where_widths_are_free() -> None:
+    heads, deep, width = 4, 4, 8
+    q, k, v = random(1, 1, heads * deep), random(1, 1, deep, seed=4), random(1, 1, heads * width)
+    state = random(1, heads, deep, width, seed=6)
+    held = state + k.reshape(1, 1, deep, 1) * v.reshape(1, heads, 1, width)
+    out = np.einsum("hd,hdw->hw", q.reshape(heads, deep), held[0]) / np.sqrt(F4(deep))
+    options = {"q_num_heads": heads, "kv_num_heads": heads, "update_rule": "linear"}
+    wants = [out.reshape(1, 1, -1), held]
+    widths = {deep: "keys", heads * deep: "queries", heads * width: "values"}
+    op = "com.microsoft.LinearAttention"
+    check(Case(op, [q, k, v, state], wants, options, (3,), widths, 1e-4), free=True)

@@ -153,6 +153,13 @@ CASES = [
     Case("Mod", 13, ints(7, -7, 8, -9), ints(2, 2, -3, -3)),
     Case("Mod", 13, ints(7, -7, 8, -9), ints(2, 2, -3, -3), fmod=1),
     Case("Mod", 13, ROWS, floats(5) + 4, fmod=1),
+    Case(
+        "Mod",
+        13,
+        np.array([-128, -128, 127, -128], np.int8),
+        np.array([5, -128, -128, 7], np.int8),
+        fmod=1,
+    ),
     Case("IsInf", 20, np.array([1, np.inf, -np.inf, np.nan], np.float32)),
     Case("IsInf", 20, np.array([1, np.inf, -np.inf], np.float32), detect_negative=0),
     Case("Where", 16, TRUTH, ROWS, floats(5)),

@@ -127,7 +127,7 @@ def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> Partit
         module, binding = specialise(module, binding), {}
         require_graph_fits(module, limit, [op for op, _ in host_ops(module)])
         # what depends on constants alone needs no host when the model runs
-        module = fold_constants(module)
+        module = specialise(fold_constants(module), {})
         if _needs_host(module):
             module = Module(module.level, [everywhere(module.main, _held)])
             return PartitionPlan(module, binding, tuple(partition(module.main)))

@@ -30,7 +30,14 @@ from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.model.attributes import check_attributes, missing_part
 from minicc.frontends.onnx.model.reader import DAMAGED, Model, Node, read_model
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
-from minicc.frontends.onnx.nested import CONTROL, branch, function_body, versions_within
+from minicc.frontends.onnx.nested import (
+    CONTROL,
+    TWINS,
+    branch,
+    function_body,
+    heads_demanded,
+    versions_within,
+)
 from minicc.frontends.onnx.ops.loops import loop_outputs
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
 from minicc.ir.affine import symbols
@@ -252,7 +259,13 @@ class Importer:
         def types() -> list[Any]:
             return [self.types.proto(self.value(n, node.name) if n else None) for n in node.inputs]
 
-        return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
+        opset = self.model.opsets.get(node.op.rpartition(".")[0], 0)
+        if node.op in TWINS:
+            given = [self.value(name, node.name).type for name in node.inputs[:2]]
+            if demanded := heads_demanded(node, given):
+                self.ctx.stand_at(node, (), opset)
+                self.ctx.demand(*demanded, "its keys have other heads than its values")
+        return function_body(node, opset, types)
 
     def on_host(self, node: Node) -> bool:
         """Whether a node can't be compiled, by its operator or its inputs."""

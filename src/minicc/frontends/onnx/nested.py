@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from minicc.frontends.onnx.model.reader import Model, Node, read_node, read_subgraph
+from minicc.ir.affine import Dim
+from minicc.ir.types import TensorType
 from minicc.wording import counted
 
 # operators whose sub-graphs run as often as data say
@@ -143,6 +145,17 @@ def _for_each_value(node: Node, types: Sequence[Any]) -> tuple[list[Node], Node]
         inputs[index] = whole
     attributes = {**node.attributes, "q_num_heads": max(heads, wanted) if before else heads}
     return before, replace(node, inputs=tuple(inputs), attributes=attributes)
+
+
+def heads_demanded(node: Node, types: Sequence[TensorType]) -> tuple[Dim, Dim] | None:
+    """What must be equal for a twin's keys to have as many heads as its values, as it is taken.
+
+    None where the widths of queries and keys are known, and `types` say how many they have.
+    """
+    heads, wanted = node.integer("q_num_heads", 0), node.integer("kv_num_heads", 0)
+    query, key = (t.shape[-1] for t in types[:2])
+    known = isinstance(query, int) and isinstance(key, int)
+    return None if known or heads < 1 or wanted < 1 else (key * heads, query * wanted)
 
 
 def _width(proto: Any) -> int:

@@ -44,9 +44,12 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
     bound = _with_demands(bind(function, sizes), binding)
-    settled = _settled(bound)
-    # a size that one demand makes a number may be another one's
-    return settled if settled is bound else _with_demands(settled, binding)
+    for _ in sizes:  # one that is settled may settle others
+        settled = _settled(bound)
+        if settled is bound:
+            break
+        bound = _with_demands(settled, binding)
+    return bound
 
 
 def _with_demands(function: Function, binding: Mapping[str, int]) -> Function:

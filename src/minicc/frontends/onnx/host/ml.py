@@ -25,7 +25,7 @@ _CASTS: dict[str, Any] = {"TO_FLOAT": np.float32, "TO_STRING": object, "TO_INT64
 def label_encoder(node: Node, x: Array) -> Array:
     """What a table has for each key, else a default."""
     if "classes_strings" in node.attributes:
-        keys = np.array(node.attributes["classes_strings"], object)
+        keys = np.array(node.texts("classes_strings"), object)
         values, missing = np.arange(len(keys)), node.integer("default_int64", -1)
     else:
         keys, values = _side(node, "keys"), _side(node, "values")
@@ -54,7 +54,7 @@ def _side(node: Node, side: str) -> Array:
 @host_operator(f"{_DOMAIN}.CategoryMapper")
 def category_mapper(node: Node, x: Array) -> Array:
     """The number of each text, or the text of each number; a default for others."""
-    pairs = list(zip(node.attributes["cats_strings"], node.integers("cats_int64s") or (),
+    pairs = list(zip(node.texts("cats_strings"), node.integers("cats_int64s") or (),
                      strict=True))  # fmt: skip
     if x.dtype.kind in "OUS":
         numbers, unknown = dict(pairs), node.integer("default_int64", -1)
@@ -66,7 +66,7 @@ def category_mapper(node: Node, x: Array) -> Array:
 @host_operator(f"{_DOMAIN}.OneHotEncoder")
 def one_hot_encoder(node: Node, x: Array) -> Array:
     """Which of the categories each text is, along a new axis."""
-    categories = node.attributes.get("cats_strings") or node.integers("cats_int64s") or ()
+    categories = node.texts("cats_strings") or node.integers("cats_int64s") or ()
     given = texts(x) if x.dtype.kind in "OUS" else x.astype(np.int64)
     place = {name: k for k, name in enumerate(categories)}
     at = each(lambda k: place.get(k, len(place)), np.int64, given)
@@ -85,7 +85,7 @@ def array_feature_extractor(node: Node, x: Array, indices: Array) -> Array:
 @host_operator(f"{_DOMAIN}.ZipMap")
 def zip_map(node: Node, x: Array) -> list[Map]:
     """For each row a map from labels, in their order, to its numbers; a vector is one row."""
-    labels = node.attributes.get("classlabels_strings") or node.integers("classlabels_int64s") or ()
+    labels = node.texts("classlabels_strings") or node.integers("classlabels_int64s") or ()
     rows = x[None] if x.ndim == 1 else x
     if rows.ndim != 2 or rows.shape[1] != len(labels):
         text = f"it has {counted(len(labels), 'label')}, and rows of an array of shape"
@@ -96,7 +96,7 @@ def zip_map(node: Node, x: Array) -> list[Map]:
 @host_operator(f"{_DOMAIN}.DictVectorizer")
 def dict_vectorizer(node: Node, x: Map) -> Array:
     """The values of a map in the order of a vocabulary, as one row; 0 or "" for what it lacks."""
-    words = node.attributes.get("string_vocabulary") or node.integers("int64_vocabulary") or ()
+    words = node.texts("string_vocabulary") or node.integers("int64_vocabulary") or ()
     kinds = {np.asarray(v).dtype for v in x.values()}
     plain = all(kind.kind in "iuf" for kind in kinds)
     element: Any = np.result_type(*kinds) if kinds and plain else object if kinds else np.float32

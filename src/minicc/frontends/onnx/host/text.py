@@ -152,7 +152,7 @@ def string_normalizer(node: Node, x: Array) -> Array:
     compared: Callable[[str], str] = str
     if not node.integer("is_case_sensitive", 0):
         compared = cases.get(action, cases["LOWER"])
-    stops = {compared(word) for word in node.attributes.get("stopwords", ())}
+    stops = {compared(word) for word in node.texts("stopwords")}
     given = texts(x)
     dropped = each(lambda text: compared(text) in stops, bool, given)
     out = each(change, object, given)
@@ -194,7 +194,7 @@ def _upper(character: str) -> str:
 
 def columns_of_grams(node: Node) -> dict[tuple[Any, ...], int]:
     """The column in which each n-gram of a TfIdfVectorizer's pool is counted."""
-    pool = node.attributes.get("pool_int64s") or node.attributes.get("pool_strings") or ()
+    pool: tuple[Any, ...] = node.integers("pool_int64s") or node.texts("pool_strings")
     starts = [*(node.integers("ngram_counts") or ()), len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise ValueError(f"its ngram_counts {starts[:-1]} do not rise from 0 to {len(pool)}")
@@ -228,7 +228,7 @@ def weights_of_grams(node: Node) -> Array:
     """The weight of each column of a TfIdfVectorizer, as float32."""
     columns = node.integers("ngram_indexes") or ()
     weights = np.zeros(max(columns, default=-1) + 1, np.float32)
-    given = node.attributes.get("weights") or (1.0,) * len(columns)
+    given = node.numbers("weights") or (1.0,) * len(columns)
     for column, weight in zip(columns, given, strict=False):
         weights[column] = weight
     return weights
@@ -236,7 +236,7 @@ def weights_of_grams(node: Node) -> Array:
 
 def _finds_by_table(node: Node, types: Sequence[TensorType]) -> bool:
     """Whether looking n-grams up is quicker than comparing with all of them, or they are texts."""
-    pool = node.attributes.get("pool_int64s") or ()
+    pool = node.integers("pool_int64s") or ()
     columns = node.integers("ngram_indexes") or ()
     few = 0 < len(pool) <= _LARGEST_POOL and len(set(columns)) == len(columns)
     ways = sum(1 for _ in itertools.islice(steps_of_grams(node), _MOST_STEPS + 1))

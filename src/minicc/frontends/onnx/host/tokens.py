@@ -23,12 +23,12 @@ def tokenizer(node: Node, x: Array) -> Array:
     are left out, and `mark` puts a mark before the first token and after the last.
     """
     given = texts(x)
-    separators = node.attributes.get("separators") or ()
+    separators = node.texts("separators")
     pattern = node.text("tokenexp", "")
     least = node.integer("mincharnum", 1)
     if pattern and not separators:
         found = [_matches(compiled_pattern(pattern), text) for text in given.flat]
-    elif tuple(separators) == ("",):
+    elif separators == ("",):
         found = [list(text) for text in given.flat]
     else:
         found = [_between([compiled_pattern(s) for s in separators], text) for text in given.flat]

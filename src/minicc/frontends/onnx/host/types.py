@@ -43,7 +43,7 @@ def _hashes(node: Node, x: Any) -> Any:
 
 
 def _of_dictionary(node: Node, x: Any) -> Any:
-    words = node.attributes.get("string_vocabulary") or node.attributes.get("int64_vocabulary")
+    words = node.texts("string_vocabulary") or node.integers("int64_vocabulary")
     if not x.HasField("map_type"):
         return _tensor("FLOAT", None)
     return _tensor(x.map_type.value_type.tensor_type.elem_type, [1, len(words or ())])

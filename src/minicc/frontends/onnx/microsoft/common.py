@@ -73,13 +73,13 @@ def activated(ctx: Context, node: Node, x: Value, name: str, parameters: dict[st
 
 def activation_parameters(ctx: Context, node: Node, name: str) -> dict[str, float]:
     """The list `activation_params` of a node, by the names that the activation has for them."""
-    given = node.attributes.get("activation_params") or ()
+    given = node.numbers("activation_params")
     known = _ACTIVATIONS.get(name, ())
     if len(given) > len(known):
         raise ctx.wrong(
             f"attribute activation_params has {len(given)} entries for {name or 'none'}"
         )
-    return dict(zip(known, map(float, given), strict=False))
+    return dict(zip(known, given, strict=False))
 
 
 def attributes_of(node: Node, names: str) -> dict[str, Any]:

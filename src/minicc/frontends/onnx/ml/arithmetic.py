@@ -150,7 +150,7 @@ def one_hot_encoder(ctx: Context, node: Node, x: Value) -> Value:
 def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
     """What a table has for each number, else a default; texts are looked up on the host."""
     if "classes_strings" in node.attributes:
-        texts = tuple(node.attributes["classes_strings"])
+        texts = node.texts("classes_strings")
         return texts_at(ctx, x, texts, node.text("default_string", "_Unused"))
     keys = _side(ctx, node, "keys")
     values = _side(ctx, node, "values")

@@ -128,7 +128,7 @@ def _probit(ctx: Context, x: Value) -> Value:
 
 def class_labels(ctx: Context, node: Node, integers: str) -> tuple[Any, ...]:
     """The labels of a classifier's classes: its texts, else its numbers (MC0127 without)."""
-    found = node.attributes.get("classlabels_strings") or node.integers(integers)
+    found = node.texts("classlabels_strings") or node.integers(integers)
     if not found:
         raise ctx.wrong(f"its attribute {integers} is missing, and so is classlabels_strings")
     return tuple(found)

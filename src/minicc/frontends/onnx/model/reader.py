@@ -101,6 +101,13 @@ class Node:
             raise self.mistyped(name, "a list of strings")
         return tuple(value)
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """An attribute of several floats, none where there is no such one."""
+        value = self._get(name, (tuple,), (), "a list of numbers")
+        if not all(isinstance(n, (int, float)) for n in value):
+            raise self.mistyped(name, "a list of numbers")
+        return tuple(map(float, value))
+
     def integers(self, name: str) -> tuple[int, ...] | None:
         """An attribute of several integers; None where there is none."""
         value = self._get(name, (tuple,), None, "a list of integers")

@@ -111,10 +111,16 @@ def mean(ctx: Context, node: Node, *xs: Value) -> Value:
 @operator("Mod", attributes="fmod")
 def mod(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     """The remainder with the sign of `b`, or with that of `a` if `fmod` is set."""
-    if not node.integer("fmod", 0):
+    if not node.integer("fmod", 0) or a.type.dtype.kind == "u":
         return ctx.emit(graph.Mod, a, b)
-    rest = ctx.emit(graph.Mod, ctx.emit(graph.Abs, a), ctx.emit(graph.Abs, b))
     negative = ctx.emit(graph.Lt, a, ctx.scalar(0, a))
+    if a.type.dtype.is_integer:  # of which the least has no absolute value
+        rest = ctx.emit(graph.Mod, a, b)
+        other_sign = ctx.emit(graph.Xor, negative, ctx.emit(graph.Lt, b, ctx.scalar(0, b)))
+        left = ctx.emit(graph.Ne, rest, ctx.scalar(0, rest))
+        apart = ctx.emit(graph.And, other_sign, left)
+        return ctx.emit(graph.Select, apart, ctx.emit(graph.Sub, rest, b), rest)
+    rest = ctx.emit(graph.Mod, ctx.emit(graph.Abs, a), ctx.emit(graph.Abs, b))
     return ctx.emit(graph.Select, negative, ctx.emit(graph.Neg, rest), rest)
 
 

@@ -49,7 +49,7 @@ def parametric_softplus(ctx: Context, node: Node, x: Value) -> Value:
 def image_scaler(ctx: Context, node: Node, x: Value) -> Value:
     """A multiple of images [N,C,H,W], and a bias for each channel."""
     scaled = _times(ctx, node.number("scale", 1.0), x)
-    bias = np.array(node.attributes.get("bias") or (0.0,), np.float32)
+    bias = np.array(node.numbers("bias") or (0.0,), np.float32)
     if x.type.rank != 4 or (bias.size != 1 and differ(bias.size, x.type.shape[1])):
         raise ctx.refused(f"its {bias.size} biases do not fit {x.type}")
     column = bias.reshape(-1, 1, 1).astype(x.type.dtype.numpy)

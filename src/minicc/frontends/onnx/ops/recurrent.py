@@ -7,7 +7,7 @@ their state from there on. f16 and bf16 compute in f32 and round once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -353,9 +353,9 @@ def _activations(ctx: Context, node: Node, k: int) -> list[Activation]:
     """The activations of a direction; parameters belong to those that have them, in order."""
     kind = _KINDS[node.op]
     count = len(kind.activations)
-    names = node.attributes.get("activations") or kind.activations * (k + 1)
-    alphas: Iterator[float] = iter(node.attributes.get("activation_alpha", ()))
-    betas: Iterator[float] = iter(node.attributes.get("activation_beta", ()))
+    names = node.texts("activations") or kind.activations * (k + 1)
+    alphas = iter(node.numbers("activation_alpha"))
+    betas = iter(node.numbers("activation_beta"))
     made: list[Activation] = []
     for name in names[: count * (k + 1)]:
         found = _PARAMETERS.get(name.lower())

@@ -129,7 +129,7 @@ def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) ->
     if scales is not None:
         factors = ctx.floats(scales, "scales")
     elif "scales" in node.attributes:
-        factors = [float(n) for n in node.attributes["scales"]]
+        factors = [*node.numbers("scales")]
     elif ctx.opset >= 7:
         raise ctx.wrong("its scales are missing")
     else:
