@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
@@ -101,6 +102,28 @@ def test_a_limit_is_the_most_there_may_be(case: str) -> None:
     assert y.size == 4
     with pytest.raises(UserError, match=f"{code} error: .*{text}.*limit of {name} is {has - 1}"):
         minicc.InferenceSession(data, options=Options(limits=f"{name}={has - 1}")).run(None, X)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_loops_of_machine_code_that_would_not_end(counted: bool) -> None:
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["on"], ["go"]), helper.make_node("Tanh", ["s"], ["t"])],
+        "body",
+        [info("k", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("s", F, [4])],
+        [info("go", TensorProto.BOOL, []), info("t", F, [4])],
+    )
+    loop = helper.make_node("Loop", ["count" if counted else "", "", "x"], ["y"], "it", body=body)
+    model = onnx.load_model_from_string(model_of([loop]))
+    model.graph.input.append(info("count", TensorProto.INT64, []))
+    options = Options(threads=1, limits={"rounds": 1000})
+    session = minicc.InferenceSession(model.SerializeToString(), options=options)
+    with pytest.raises(UserError, match=r"MC0176 error: a loop has .*limit of rounds is 1000") as e:
+        session.run(None, {**X, "count": np.array(1 << 60)})
+    assert e.value.where == ("it",)
+    if counted:
+        (y,) = session.run(None, {**X, "count": np.array(2)})
+        np.testing.assert_allclose(y, np.tanh(np.tanh(X["x"])), rtol=1e-6)
 
 
 def test_seconds_and_bytes_of_a_compilation() -> None:

@@ -193,4 +193,4 @@ def test_the_format_is_raised_with_the_table_and_the_entry() -> None:
     slots += [layout.MAIN, layout.ARRAYS, layout.BRIEF, layout.FIRST, layout.WORDS]
     told = repr((tuple(slots), layout.Layout._fields, ENTRY_IR))
     found = hashlib.sha256(told.encode()).hexdigest()[:16]
-    assert (container.FORMAT, found) == (5, "1329c6b6dbbf51c8")
+    assert (container.FORMAT, found) == (6, "1329c6b6dbbf51c8")

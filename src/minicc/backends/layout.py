@@ -36,9 +36,9 @@ class Layout(NamedTuple):
 
     `sizes` are the free dimensions that the table says, `derived` what is computed of them, and
     `guards` pairs that must be equal. `work` counts the points of all iteration spaces; `checks`
-    are those whose words are in the status, in the order of these. `watched` says whether the
-    program asks the table's function whether to go on. `donated` are inputs, each with the output
-    in whose memory it must lie.
+    are those whose words are in the status, in the order of these. `watched` are the nodes of each
+    loop that asks the table's function, by its place among these, whether to go on. `donated` are
+    inputs, each with the output in whose memory it must lie.
     """
 
     sizes: tuple[str, ...]
@@ -50,7 +50,7 @@ class Layout(NamedTuple):
     outputs: tuple[BufferType | TensorType, ...]
     work: Dim
     checks: tuple[Check, ...]
-    watched: bool
+    watched: tuple[tuple[str, ...], ...]
     donated: tuple[tuple[int, int], ...]
     constants: tuple[Array, ...]
 

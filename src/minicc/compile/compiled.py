@@ -16,7 +16,7 @@ from minicc.compile.compiler import Stage, given_by, lower
 from minicc.compile.memory import require_within
 from minicc.compile.partition import Control, HostOps, Part, PartitionPlan, host_ops, plan_parts
 from minicc.compile.settling import LAST_CHANGE, Settling, settling
-from minicc.errors import CompilerBug, MiniccError, UserError
+from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, Value, walk
@@ -210,18 +210,6 @@ def _as_declared(layout: Layout, function: Function) -> Layout:
     return layout._replace(inputs=inputs, outputs=outputs)
 
 
-def _check_shapes(part: Part, layout: Layout) -> None:
-    """CompilerBug MC0310 where a part takes other shapes than it is given, and would read beyond.
-
-    What a part demands of sizes has to be known of the whole function before that is cut.
-    """
-    pairs = zip(part.inputs, layout.inputs, strict=True)
-    other = [(v.type, t) for v, t in pairs if v.type.shape != t.shape]
-    if other:
-        given, taken = other[0]
-        raise CompilerBug("MC0310", f"a part that is given {given} takes {taken}")
-
-
 class _Building:
     """The native stretches of a plan as they are compiled, one after the other."""
 
@@ -253,8 +241,6 @@ class _Building:
             else:
                 with settling() as settled:
                     native = self._native(part.function, settled)
-                if not self.plan.whole:
-                    _check_shapes(part, native.layout)
                 steps.append(Segment(*native, *passed))
         results = numbered(made)
         constants = (op for op in function.body.ops if isinstance(op, graph.Constant))

@@ -250,5 +250,7 @@ def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]
     had = _named_by(inputs)
     sizes = tuple(s for s in sizes_of(body) if s not in had)
     demands = _demands(function.attrs.get("demands", ()), had.union(sizes))
-    attrs = {k: v for k, v in {"sizes": sizes, "demands": demands}.items() if v}
+    # whoever gives the sizes does not know what a part would settle: that is guarded
+    attrs = {"sizes": sizes, "demands": demands, "settled": bool(had or sizes)}
+    attrs = {k: v for k, v in attrs.items() if v}
     return Native(Function("main", body, attrs, names), inputs, outputs)

@@ -6,7 +6,7 @@ Arenas and tables of addresses, a set for each caller that is inside; thread tea
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +33,7 @@ from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.ir.text.extents import binding_of, number_of, spell_guard, with_derived
 from minicc.later import Later
-from minicc.limits import Holding, counted, no_memory, too_large
+from minicc.limits import Holding, Limits, beyond, counted, no_memory, too_large
 from minicc.runtime.arena import Arena
 from minicc.runtime.entry import bound, table_of
 from minicc.runtime.image import Library, load
@@ -50,8 +50,8 @@ else:
 _ALONE = 200_000
 _BRIEF = 4_000  # of them, for which Python waits: what it takes to release its lock
 
-_WATCH = ctypes.CFUNCTYPE(ctypes.c_int)
-
+_NO_LIMITS = Limits()
+_WATCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64)
 
 # Constants of all executables by their type and a sample of their bytes: specialisations of one
 # model have weights in common.
@@ -85,16 +85,23 @@ def _placed(array: Array) -> Array:
     return array
 
 
-def _stops(raised: list[BaseException], status: Array) -> Iterator[int]:
+def _stops(
+    raised: list[BaseException], status: Array, layout: Layout, limits: Limits
+) -> Generator[int, int, None]:
     """Give 0 until a check has failed, or a signal's handler raises something; 1 after that.
 
-    Handlers run where Python does: here, while native code asks whether to go on. What they raise
-    is `raised` then. Where a check has failed, what a loop waits for may never come.
+    It is sent the number of a loop's round times that of all loops that ask, plus its own. Handlers
+    run where Python does: here, while native code asks whether to go on. What they raise is
+    `raised` then, and so is MC0176 for too many rounds. Where a check has failed, what a loop waits
+    for may never come.
     """
     stop = 0
     while True:
         try:
-            yield stop or int(status[:, 0].any())
+            rounds, loop = divmod((yield stop or int(status[:, 0].any())), len(layout.watched))
+            if rounds >= limits.rounds:
+                text = f"a loop has {rounds} rounds or more"
+                raise beyond("rounds", text, limits, layout.watched[loop])
         except GeneratorExit:
             return
         except BaseException as error:
@@ -111,7 +118,9 @@ class _Context:
 
     __slots__ = ("arena", "call", "raised", "sizes", "status", "table", "watch")
 
-    def __init__(self, library: Library, constants: Sequence[int], layout: Layout) -> None:
+    def __init__(
+        self, library: Library, constants: Sequence[int], layout: Layout, limits: Limits
+    ) -> None:
         self.arena = Arena()
         self.sizes: Sizes | None = None
         arrays = FIRST + len(layout.sizes)
@@ -125,9 +134,9 @@ class _Context:
         self.raised: list[BaseException] = []
         self.watch: Any = None
         if layout.watched:
-            stops = _stops(self.raised, self.status)
+            stops = _stops(self.raised, self.status, layout, limits)
             next(stops)  # so that handlers run within its `try`
-            self.watch = _WATCH(stops.__next__)
+            self.watch = _WATCH(stops.send)
             self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
 
     def fit(self, sizes: Sizes) -> None:
@@ -184,17 +193,18 @@ class NativeExecutable:
         limit: int = 1 << 62,
         *,
         spin: bool = True,
+        limits: Limits = _NO_LIMITS,
     ) -> None:
         self._arrays, self._constants = place_constants(layout.constants)
         # without the constants, which are those before they are placed
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
-        self._may_fail = bool(layout.checks) or layout.watched
+        self._may_fail = bool(layout.checks or layout.watched)
         self.donated: Sequence[tuple[int, int]] = layout.donated
         self.sure = not self._may_fail
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
-        self._limit = limit
+        self._limit, self._limits = limit, limits
         self._sizes: dict[tuple[Any, ...], Sizes] = {}
         self._only = None if layout.sizes else self._sized((), ())
         self.spin = spin
@@ -211,7 +221,8 @@ class NativeExecutable:
         `given` are the sizes of a run of which this is a part; without it, shapes say them. Some
         outputs go `into` arrays of the caller's, which a run that fails leaves half-done; one that
         an input is donated for may be that input.
-        UserError where an index among the data is out of range, and MC0142 where the program is
+        UserError where an index among the data is out of range or a loop has more rounds than it
+        may, and MC0142 where the program is
         not for the sizes that are given.
         """
         sizes = self._only
@@ -226,7 +237,7 @@ class NativeExecutable:
             try:
                 context = self._free.pop()
             except IndexError:
-                context = _Context(self.library, self._constants, self._layout)
+                context = _Context(self.library, self._constants, self._layout, self._limits)
             if context.sizes is not sizes:
                 context.fit(sizes)
             outputs: list[Array] = []

@@ -170,7 +170,14 @@ def executable_of(built: Built, options: Options) -> Executable:
     limit = options.memory_limit
 
     def native(s: Segment) -> NativeExecutable:
-        return NativeExecutable(s.image, s.layout, options.threads, limit, spin=options.spin)
+        return NativeExecutable(
+            s.image,
+            s.layout,
+            options.threads,
+            limit,
+            spin=options.spin,
+            limits=options.limits,
+        )
 
     first = built.steps[0] if built.steps else None
     if len(built.steps) == 1 and isinstance(first, Segment) and _is_all(built, first):
@@ -450,7 +457,7 @@ def _layout_of(said: Any, arrays: Sequence[Array]) -> Layout:
         tuple(map(_type_of, said["outputs"])),
         dim_of(said["work"]),
         tuple(Check(tuple(where), dim_of(extent)) for where, extent in said["checks"]),
-        bool(said["watched"]),
+        tuple(map(tuple, said["watched"])),
         tuple((int(given), int(out)) for given, out in said["donated"]),
         tuple(arrays[number] for number in said["constants"]),
     )

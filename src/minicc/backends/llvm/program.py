@@ -57,7 +57,7 @@ def layout_of(module: Module) -> Layout:
         outputs=tuple(types[count:]),
         work=_work(main.body),
         checks=checks_of_program(module),
-        watched=_is_watched(main.body),
+        watched=tuple(op.loc for op in _watched(main.body)),
         donated=main.attrs.get("donated", ()),
         constants=tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
     )
@@ -151,7 +151,8 @@ def emit_main(module: Module, flushed: Flushed) -> str:
     first = FIRST + len(free)
     sizes = _Sizes(free, main.attrs.get("derived", ()))
     slots = on_stack(main, inlined_kernels(module))
-    emitter = _Main(kernels, checks, sizes, first + len(main.args), slots)
+    watched = _watched(main.body)
+    emitter = _Main(kernels, checks, sizes, first + len(main.args), slots, watched)
     for k, a in enumerate(main.args):
         emitter.names[a] = f"%arg{k}"
         emitter.lines += _load_slot(f"arg{k}", first + k)
@@ -162,7 +163,7 @@ def emit_main(module: Module, flushed: Flushed) -> str:
     lines = [*emitter.stack, *sizes.loads, *lines]
     if emitter.checked:
         lines = [*_load_slot("status", STATUS), *lines]
-    if _is_watched(main.body):
+    if emitter.watched:
         lines = [*_load_slot("watch", WATCH), *lines]
     if emitter.functions:
         lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, shares.BARRIER]
@@ -179,7 +180,9 @@ class _Main:
         sizes: _Sizes,
         slots: int,
         on_stack: Set[Value],
+        watched: Sequence[program.Loop],
     ) -> None:
+        self.watched: dict[Op, int] = {op: k for k, op in enumerate(watched)}
         self.kernels = kernels
         self.on_stack = on_stack
         self.stack: list[str] = []
@@ -295,24 +298,30 @@ class _Main:
             f"{name}.head:",
             f"  %{name} = phi i64 [ 0, %{name}.before ], [ %{name}.next, %{name}.end ]",
             f"  %{name}.more = icmp slt i64 %{name}, {count}",
-            f"  br i1 %{name}.more, label %{name}.{'there' if op.conditions else 'body'}, "
-            f"label %{name}.after",
+            f"  br i1 %{name}.more, label %{name}.there, label %{name}.after",
+            f"{name}.there:",
         ]
         for condition in op.conditions:
             self.lines += [
-                f"{name}.there:",
                 f"  %{name}.byte = load i8, ptr {self.names[condition]}",
                 f"  %{name}.holds = icmp ne i8 %{name}.byte, 0",
                 f"  br i1 %{name}.holds, label %{name}.watch, label %{name}.after",
                 f"{name}.watch:",
+            ]
+        if op in self.watched:
+            self.lines += [
                 f"  %{name}.turn = and i64 %{name}, {_turns(op) - 1}",
                 f"  %{name}.due = icmp eq i64 %{name}.turn, {_turns(op) - 1}",
                 f"  br i1 %{name}.due, label %{name}.ask, label %{name}.body",
                 f"{name}.ask:",
-                f"  %{name}.stop = call i32 %watch()",
+                f"  %{name}.many = mul i64 %{name}, {len(self.watched)}",
+                f"  %{name}.own = add i64 %{name}.many, {self.watched[op]}",
+                f"  %{name}.stop = call i32 %watch(i64 %{name}.own)",
                 f"  %{name}.goes = icmp eq i32 %{name}.stop, 0",
                 f"  br i1 %{name}.goes, label %{name}.body, label %{name}.after",
             ]
+        else:
+            self.lines.append(f"  br label %{name}.body")
         self.lines.append(f"{name}.body:")
         self.sizes.enter(op.index, f"%{name}", self.lines)
         around, self.round = self.round, f"%{name}"
@@ -336,13 +345,15 @@ class _Main:
         return evaluated(expression, self.lines, known, f"x{next(self.numbers)}.")
 
 
-def _is_watched(region: Region) -> bool:
-    """Whether a program has a loop that data end."""
-    return any(isinstance(op, program.Loop) and op.conditions for op in walk(region))
+def _watched(region: Region) -> list[program.Loop]:
+    """The loops that data end, or whose rounds data count: there may be any number of these."""
+    counted = {op.index for op in walk(region) if isinstance(op, program.Sized)}
+    loops = (op for op in walk(region) if isinstance(op, program.Loop))
+    return [op for op in loops if op.conditions or counted & affine.symbols(op.count)]
 
 
 def _turns(op: program.Loop) -> int:
-    """After how many rounds a loop that data end asks whether to go on, a power of two."""
+    """After how many rounds a loop asks whether to go on, a power of two."""
     rounds = _WATCHED // max(1, affine.typical(_work(op.body)))
     return 1 << max(0, min(rounds, _MOST_ROUNDS).bit_length() - 1)
 

@@ -17,6 +17,8 @@ from minicc.ir.core import Function, Module, walk
 from minicc.ir.graph import bound_by
 from minicc.ir.graph.demands import equal_extents
 
+_MOST_TURNS = 16  # of settling sizes, each of which may settle others
+
 
 def free_symbols(function: Function) -> tuple[str, ...]:
     """The symbols in the types of a function's arguments, in order of appearance."""
@@ -31,6 +33,7 @@ def specialise(module: Module, binding: Mapping[str, int]) -> Module:
     """The module with numbers for some symbols, and all others named as sizes of the program.
 
     Types are inferred anew, so sizes that contradict each other are found here: UserError MC0142.
+    Sizes that must be equal get one name, but not those of a function that is `settled`.
     """
     return Module(module.level, [_bind(f, binding) for f in module.functions])
 
@@ -44,7 +47,7 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
     bound = _with_demands(bind(function, sizes), binding)
-    for _ in sizes:  # one that is settled may settle others
+    for _ in range(0 if "settled" in function.attrs else _MOST_TURNS):
         settled = _settled(bound)
         if settled is bound:
             break
@@ -55,6 +58,7 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
 def _with_demands(function: Function, binding: Mapping[str, int]) -> Function:
     """The function with what sizes still to come may fail alone."""
     changed = {"sizes": function.attrs.get("sizes", ()), "demands": _unmet(function, binding)}
+    changed["settled"] = ()
     attrs = {k: v for k, v in {**function.attrs, **changed}.items() if v or k not in changed}
     return Function(function.name, function.body, attrs, function.result_names)
 
