@@ -6,6 +6,7 @@ What sizes settle is not refused when a session is opened, and never gives anoth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -548,3 +549,27 @@ def test_sizes_that_others_settle_before_a_model_is_cut() -> None:
         np.testing.assert_array_equal(y, x + known["four"])
         np.testing.assert_array_equal(z, w + 1)
         assert t.tolist() == ["a"]
+
+
+@pytest.mark.parametrize("own", [["a"], [2], ["a", 2]], ids=str)
+@pytest.mark.parametrize("wanted", [["n"], ["n", "m"]], ids=str)
+def test_expansions_as_numpy_broadcasts(own: list[Any], wanted: list[Any]) -> None:
+    """Sizes that don't broadcast are told of, and all others have NumPy's shape."""
+    nodes = [node("Shape", "s", "t"), node("Expand", "x t")]
+    given = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", own), ("s", wanted))
+    ]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = InferenceSession(model.SerializeToString(), threads=1)
+    for a, n, m in product((0, 1, 2, 3), (0, 1, 2, 3), (0, 2, 3)):
+        sizes: dict[Any, Any] = {"a": a, "n": n, "m": m}
+        x, s = (np.ones([sizes.get(k, k) for k in shape], np.float32) for shape in (own, wanted))
+        try:
+            shape = np.broadcast_shapes(x.shape, s.shape)
+        except ValueError:
+            with pytest.raises(MiniccError, match="do not broadcast"):
+                session.run(None, {"x": x, "s": s})
+        else:
+            assert session.run(None, {"x": x, "s": s})[0].shape == shape

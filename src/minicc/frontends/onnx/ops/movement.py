@@ -16,7 +16,7 @@ from minicc.frontends.onnx.ops.lines import known_elements
 from minicc.frontends.onnx.ops.take import take
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
-from minicc.ir.affine import Dim, add, ceildiv, floordiv, minimum, sizes
+from minicc.ir.affine import Dim, add, ceildiv, floordiv, minimum, multiply, sizes
 from minicc.ir.affine_facts import at_least, greater, smaller
 from minicc.ir.core import Value
 
@@ -167,6 +167,9 @@ def expand(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
         if own != want and not isinstance(own, int) and not isinstance(want, int):
             # of 0 and 1 the greater is not what they broadcast to
             ctx.demand(minimum(own, 1), minimum(want, 1), f"an axis of {own} to {want}")
+        if not ctx.decides(own, want):  # one is 1, or both are equal
+            apart = multiply(multiply(own - 1, want - 1), own - want)
+            ctx.demand(apart, 0, f"an axis of {own} to {want}")
     return x if out == x.type.shape else ctx.emit(graph.Broadcast, x, shape=out)
 
 
