@@ -33,10 +33,10 @@ class Limits(NamedTuple):
 
     `nodes`: of the graph and all graphs within, functions written out. `nesting`: graphs within one
     another. `rank`: axes of a tensor. `tensor_bytes`: of one tensor, whether it is ever in memory
-    or not. `rounds`: of a loop or scan; of one that data end, machine code looks at them after some
-    ten thousand. `seconds`: of one import or compilation, looked at between
-    nodes, stages and kernels, so that a single one of them may take longer; `compile_bytes`: by how
-    much the memory of the process may grow then, looked at between stages and kernels.
+    or not. `rounds`: of a loop or scan; of one that data end or count, machine code looks at them
+    after some ten thousand. `seconds`: of one import or compilation, looked at between nodes,
+    stages and kernels, so that a single one of them may take longer; `compile_bytes`: by how much
+    the memory of the process may grow then, looked at between stages and kernels.
     """
 
     nodes: int = 1 << 20

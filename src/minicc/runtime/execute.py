@@ -222,8 +222,7 @@ class NativeExecutable:
         outputs go `into` arrays of the caller's, which a run that fails leaves half-done; one that
         an input is donated for may be that input.
         UserError where an index among the data is out of range or a loop has more rounds than it
-        may, and MC0142 where the program is
-        not for the sizes that are given.
+        may, and MC0142 where the program is not for the sizes that are given.
         """
         sizes = self._only
         if sizes is None:

@@ -47,7 +47,9 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
     bound = _with_demands(bind(function, sizes), binding)
-    for _ in range(0 if "settled" in function.attrs else _MOST_TURNS):
+    if "settled" in function.attrs:
+        return bound
+    for _ in range(_MOST_TURNS):
         settled = _settled(bound)
         if settled is bound:
             break
@@ -56,9 +58,12 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
 
 
 def _with_demands(function: Function, binding: Mapping[str, int]) -> Function:
-    """The function with what sizes still to come may fail alone."""
-    changed = {"sizes": function.attrs.get("sizes", ()), "demands": _unmet(function, binding)}
-    changed["settled"] = ()
+    """The function with what sizes still to come may fail alone, and nothing for this pass."""
+    changed = {
+        "sizes": function.attrs.get("sizes", ()),
+        "demands": _unmet(function, binding),
+        "settled": False,
+    }
     attrs = {k: v for k, v in {**function.attrs, **changed}.items() if v or k not in changed}
     return Function(function.name, function.body, attrs, function.result_names)
 
