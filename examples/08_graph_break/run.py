@@ -1,8 +1,9 @@
 """A solver whose Python looks at its arrays: where its graph breaks, and what is remembered.
 
-Conjugate gradients, as one writes them in NumPy, with a `return` in the loop for a matrix that is
-no good: so the loop is none of the graph. Its condition needs a value, and the graph ends there;
-the loop's body is compiled once and runs for any number of iterations without Python.
+Conjugate gradients, as one writes them in NumPy, with a `with` in the loop that keeps NumPy from
+warning of a matrix that is no good: so the loop is none of the graph. Its condition needs a value,
+and the graph ends there; the loop's body is compiled once and runs for any number of iterations
+without Python.
 """
 
 import sys
@@ -30,7 +31,8 @@ def solve(a: Array, b: Array) -> Array:
         curvature = p @ ap
         if curvature <= 0:
             return b * np.nan
-        alpha = rr / curvature
+        with np.errstate(over="ignore"):
+            alpha = rr / curvature
         x += alpha * p
         r -= alpha * ap
         before, rr = rr, r @ r

@@ -387,10 +387,9 @@ def _found(x: Array) -> int:
     low, high = 0, len(x) - 1
     while low <= high:
         middle = (low + high) // 2
-        if x[middle] == x[13]:
-            return middle
-        low, high = (middle + 1, high) if x[middle] < x[13] else (low, middle - 1)
-    return -1
+        with np.errstate(invalid="ignore"):
+            low, high = (middle + 1, high) if x[middle] < x[13] else (low, middle - 1)
+    return low
 
 
 def _halved(x: Array) -> Any:
@@ -417,7 +416,7 @@ def test_where_machine_code_brings_nothing_the_function_runs_as_it_is() -> None:
     assert not runs_as_it_is(lambda x: np.unique(x * x), many)
     assert runs_as_it_is(lambda x: x[x * x > 0.5], few)
     # short rounds of which Python reads how they end
-    assert runs_as_it_is(_found, np.sort(few[0]))
+    assert runs_as_it_is(_found, np.sort(few.ravel()))
     assert runs_as_it_is(lambda x: "".join("+" if v else "-" for v in x > 0.5), few[0])
     assert not runs_as_it_is(_halved, many)
     assert not runs_as_it_is(lambda x: x * 2 if x[0, 0] > 0 else x, few)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import linecache
 import random
+import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +83,17 @@ def until_done(a: Any, b: Any, least: float, most: int) -> Any:
     return x, n
 
 
+def counted_in_rounds(a: Any, b: Any, least: float, most: int) -> Any:
+    x, rounds = np.zeros_like(b), 0  # a name that the capture has a use for, too
+    while rounds < most:
+        new = (b - a @ x) * 0.1 + x
+        if np.abs(new - x).max() < least:
+            break
+        x = new
+        rounds += 1
+    return x, rounds
+
+
 def written_after_the_test(a: Any, b: Any, least: float, most: int) -> Any:
     x, n = b.copy(), 0
     while x[0] < 9 and n < most:
@@ -93,9 +105,47 @@ def written_after_the_test(a: Any, b: Any, least: float, most: int) -> Any:
     return x, n
 
 
+def returned_in_the_middle(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n = np.zeros_like(b), 0
+    while n < most:
+        new = (b - a @ x) * 0.1 + x
+        if np.abs(new - x).max() < least:
+            return new, n
+        x = new
+        n += 1
+    return x, -1
+
+
+def returned_by_each_test(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n = np.zeros_like(b), 0
+    while True:
+        new = (b - a @ x) * 0.1 + x
+        if np.abs(new - x).max() < least:
+            return new, n
+        if n > most:
+            return x, -n
+        x[n % 3] = new[n % 3]
+        x[3:] = new[3:]
+        n += 1
+
+
+def noted_before_it_is_left(a: Any, b: Any, least: float, most: int) -> Any:
+    x, n, word = np.zeros_like(b), 0, "long"
+    while n < most:
+        new = (b - a @ x) * 0.1 + x
+        if np.abs(new - x).max() < least:
+            word = "short"
+            x = new * 2
+            break
+        x = new
+        n += 1
+    return x, n, word
+
+
 ALL: list[Function] = [
     tolerance_first, count_first, left_in_the_middle, left_at_the_end, traced_before, until_done,
-    written_after_the_test,
+    written_after_the_test, returned_in_the_middle, returned_by_each_test,
+    noted_before_it_is_left, counted_in_rounds,
 ]  # fmt: skip
 
 
@@ -109,6 +159,7 @@ def test_captured(f: Function) -> None:
         assert type(got[1]) is int
         assert got[1] == want[1]
         np.testing.assert_allclose(got[0], want[0], rtol=1e-9)
+        assert got[2:] == want[2:]
     loops = compiled.explain(a, b, 1e-9, 1000).loops
     assert any("a loop of the graph, until its condition ends it" in text for text in loops)
 
@@ -147,13 +198,18 @@ class Drawn:
                 out += [f"{indent}if {self.condition(1)}:", *self.lines(inner, depth + 1, 1)]
                 if self.random.random() < 0.4:
                     out += [f"{indent}else:", *self.lines(inner, depth + 1, 1)]
-            elif chance < 0.24 and not depth:
-                out += [f"{indent}if {self.condition(1)}:", f"{inner}break"]
-            elif chance < 0.29 and not depth:
+            elif chance < 0.26 and depth < 2:
+                out += [f"{indent}if {self.condition(1)}:", *self.end(inner)]
+            elif chance < 0.31 and not depth:
                 out += [f"{indent}for j in range(6):", *self.lines(inner, depth + 1, 1)]
             else:
                 out.append(indent + self.pick(_LINES))
         return out
+
+    def end(self, indent: str) -> list[str]:
+        """How a round ends the loop: where its test leads, too, or elsewhere."""
+        ends = ["break", "break", "return x, i, s", "return t", "k = -k; break", "y[1] = 9; break"]
+        return [indent + line for line in self.random.choice(ends).split("; ")]
 
     def function(self) -> tuple[Function, str]:
         body = self.lines(" " * 8, 0, self.random.randint(2, 4))
@@ -221,6 +277,35 @@ def below(x: Any, v: float) -> Any:
     return i
 
 
+def where(x: Any, v: float) -> Any:
+    i = 0
+    while i < len(x):
+        if x[i] == v:
+            return i
+        i += 1
+    return -1
+
+
+def negated(x: Any, v: float) -> Any:
+    i = 0
+    while i < len(x):
+        if x[i] == v:
+            break
+        x[i] = -x[i]
+        i += 1
+    return x, i
+
+
+def negated_and_returned(x: Any, v: float) -> Any:
+    i = 0
+    while i < len(x):
+        x[i] = -x[i]
+        if x[i] == -v:
+            return x, i
+        i += 1
+    return x
+
+
 def from_the_end(x: Any, v: float) -> Any:
     i = len(x) - 1
     while i >= 0 and x[i] > v:
@@ -247,7 +332,12 @@ def inserted(x: Any, v: float) -> Any:
     return x
 
 
-@pytest.mark.parametrize("f", [found, below, from_the_end, noted, inserted])
+ALL_COUNTS: list[Function] = [
+    found, below, where, negated, negated_and_returned, from_the_end, noted, inserted
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", ALL_COUNTS)
 def test_counts_as_indices(f: Function) -> None:
     """An index that data lead beyond the array ends the loop, with NumPy's error."""
     compiled, x = minicc.jit(f, threads=1), np.random.default_rng(1).random(40)
@@ -261,6 +351,48 @@ def test_counts_as_indices(f: Function) -> None:
         assert same(outcomes[1], outcomes[0])
     loops = compiled.explain(x.copy(), x[17]).loops
     assert any("a loop of the graph, until its condition ends it" in text for text in loops)
+
+
+@pytest.mark.parametrize("f", [below, where, negated, negated_and_returned])
+def test_no_element_beyond_the_last_is_read(f: Function) -> None:
+    """NumPy, which runs the call where an index is out of bounds, is not asked here."""
+    compiled, x = minicc.jit(f, threads=1), np.random.default_rng(1).random(40)
+    for v in (x[17], 2.0):
+        compiled(x.copy(), v)
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name))
+    try:
+        compiled(x.copy(), 2.0)
+    finally:
+        sys.setprofile(None)
+    assert f.__name__ not in calls
+
+
+def test_a_place_that_a_branch_may_write_to_is_written_in_place() -> None:
+    """The array has one copy, before the loop, and none in a round."""
+    text = minicc.jit(negated, threads=1).lower(np.zeros(50), 2.0).as_text("program")
+    rounds = text[text.index("program.loop") :].partition("} : index")[0]
+    assert "scatter" in rounds
+    assert "f64[2,50]" not in text
+
+
+def either_of_two(x: Any) -> Any:
+    i = 0
+    while (i < 25 and x[0] > -3) or x.sum() < 40:
+        i += 1
+        if i < 3:
+            x = np.where(x > 5, x * 0.5, x + 0.5)
+        if x[0] > -3:
+            break
+        if i >= 12:
+            break
+    return x, i
+
+
+def test_a_part_of_a_condition_that_leads_to_the_next_one_ends_no_loop() -> None:
+    for start in (-3.02, 0.0, 90.0):
+        x = np.array([start, 4.0, 6.0])
+        assert same(minicc.jit(either_of_two, threads=1)(x.copy()), either_of_two(x.copy()))
 
 
 def listed_before_it_is_left(x: Any, y: Any) -> Any:

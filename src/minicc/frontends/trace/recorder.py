@@ -105,6 +105,7 @@ class Recorder:
         self.learned = LearnedOfLoops()  # by earlier attempts
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
+        self.last_round: Any = None  # of a `while`, which Python goes through again
         # what stands for numbers that loops begin with, by its identity, and for which loop
         self.opened: dict[int, tuple[Any, Any]] = {}
         self.frames = Watch()  # for frames that come to such a loop, or leave one
@@ -301,6 +302,12 @@ class Recorder:
     def may_fail(self, values: Iterable[Value]) -> None:
         """Note values whose computation may fail, also if nothing is made of them."""
         self._unsure.update(values)
+
+    def fails_alike(self, value: Value, others: Iterable[Value]) -> None:
+        """Note a value in place of others, where its computation fails if one of theirs does."""
+        if not self._unsure.isdisjoint(others):
+            self._unsure.difference_update(others)
+            self._unsure.add(value)
 
     def computed(self, wanted: Sequence[Value]) -> list[Value]:
         """What the segment's ops are to give, in the order in which they do.

@@ -37,7 +37,7 @@ from minicc.frontends.trace.effects import (
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.given import OPEN, Reference, is_read
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
-from minicc.frontends.trace.loops.code import codes_within, instructions
+from minicc.frontends.trace.loops.code import codes_within
 from minicc.frontends.trace.loops.comprehensions import (
     DRAWN,
     LISTED,
@@ -45,6 +45,7 @@ from minicc.frontends.trace.loops.comprehensions import (
     Listing,
     rewritten,
 )
+from minicc.frontends.trace.loops.flow import instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
 from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.namespace import (

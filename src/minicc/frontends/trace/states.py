@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.loops.code import instructions
+from minicc.frontends.trace.loops.flow import instructions
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key

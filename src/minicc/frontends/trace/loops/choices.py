@@ -57,6 +57,7 @@ class Way(NamedTuple):
     ops: dict[Value, Op]
 
 
+Put = graph.InsertSlice | graph.ScatterND  # writes to a place of an array
 Left = tuple[dict[str, Any], dict[int, Content]]  # names, and contents of arrays
 ANY = object()  # what a name is bound to that nobody reads
 
@@ -340,19 +341,27 @@ class Chooser:
             return self.recorder.emit(graph.Select, condition, left, right)
         sides = (mine, left), (theirs, right)
         under = self._content(condition, *[p.x if p else v for p, v in sides])
-        new = [p.new if p else self._read(put, v) for p, v in sides]
+        new = [_new(p) if p else self._read(put, v) for p, v in sides]
         chosen = self.recorder.emit(graph.Select, condition, *new)
+        if isinstance(put, graph.ScatterND):
+            made = self.recorder.emit(graph.ScatterND, under, put.indices, chosen)
+            self.recorder.fails_alike(made, [p.result for p, _ in sides if p])
+            return made
         return self.recorder.emit(graph.InsertSlice, under, chosen, put.starts, put.steps)
 
-    def _read(self, put: graph.InsertSlice, content: Value) -> Value:
+    def _read(self, put: Put, content: Value) -> Value:
         """What stands at a place of other content."""
+        if isinstance(put, graph.ScatterND):
+            return self.recorder.emit(graph.GatherND, content, put.indices)
         places = zip(put.starts, put.new.type.extents, put.steps, strict=True)
         stops = tuple(start + (n - 1) * step + 1 for start, n, step in places)
         return self.recorder.emit(graph.Slice, content, put.starts, stops, put.steps)
 
-    def _put(self, value: Value) -> graph.InsertSlice | None:
+    def _put(self, value: Value) -> Put | None:
         known = [self.choices.ops, *[w.ops for w in self.choices.ways]]  # chosen ones, too
         made = next((ops[value] for ops in known if value in ops), None)
+        if isinstance(made, graph.ScatterND):
+            return made if made.combine == "none" else None
         return made if isinstance(made, graph.InsertSlice) else None
 
 
@@ -363,7 +372,14 @@ def _boxes(x: Any) -> list[Tracer]:
     return [x] if isinstance(x, Tracer) else []
 
 
-def _alike(left: graph.InsertSlice, right: graph.InsertSlice) -> bool:
+def _new(put: Put) -> Value:
+    return put.updates if isinstance(put, graph.ScatterND) else put.new
+
+
+def _alike(left: Put, right: Put) -> bool:
     """Whether two writes are to the same place in each round."""
+    if isinstance(left, graph.ScatterND) or isinstance(right, graph.ScatterND):
+        both = isinstance(left, graph.ScatterND) and isinstance(right, graph.ScatterND)
+        return both and left.indices is right.indices  # type: ignore[union-attr]
     same = left.starts == right.starts and left.steps == right.steps
     return bool(same and left.new.type == right.new.type)

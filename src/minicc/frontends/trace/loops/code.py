@@ -22,15 +22,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from minicc.frontends.trace.loops.flow import (
+    CODES,
+    ENDS,
+    flow_of,
+    instructions,
+    jump_at,
+    placed,
+)
 from minicc.frontends.trace.loops.liveness import Live, local
 from minicc.frontends.trace.loops.surely import NOT_SURE, Surely, surely
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
-_CODES = 64  # functions of which it is remembered what their instructions are
 _APPENDS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 _ADDS = ("append", "extend")
-_ENDS = ("RETURN_", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 _REFUSED = {
     "STORE_ATTR": "sets an attribute", "DELETE_ATTR": "deletes an attribute",
     "STORE_GLOBAL": "binds a global name", "DELETE_GLOBAL": "deletes a global name",
@@ -67,6 +73,7 @@ class Test(NamedTuple):
     In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
     goes on as one that has had all its items. `others` are tests within a round that leave the loop
     for the same place, by the places of their jumps, each with what its condition is if it stays.
+    `elsewhere` are those that leave a `while` for other places, as a `return` in its middle does.
     """
 
     loop: LoopCode
@@ -74,6 +81,7 @@ class Test(NamedTuple):
     turn: int | None = None
     alike: bool = True
     others: Mapping[int, bool] = MappingProxyType({})
+    elsewhere: Mapping[int, bool] = MappingProxyType({})
 
 
 class Names(NamedTuple):
@@ -103,12 +111,6 @@ def names_in(code: types.CodeType) -> Names:
     return Names(frozenset(reads), refused)
 
 
-@functools.lru_cache(_CODES)
-def instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
-    """The instructions of a function, without those of functions that it defines."""
-    return tuple(dis.get_instructions(code))
-
-
 def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
     """A code object and those of the functions that it defines."""
     yield code
@@ -122,7 +124,7 @@ def loop_at(code: types.CodeType, at: int, called: bool) -> LoopCode | None:
     """The `for` that asks for an iterator at that place, or of what was `called` there, if any."""
     if code.co_flags & _OPTIMISED != _OPTIMISED or code.co_name in ("<listcomp>", "<genexpr>"):
         return None
-    steps, place = _placed(code)
+    steps, place = placed(code)
     head = place.get(at)
     if head is None:
         return None
@@ -141,218 +143,65 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     """The test that asks for a truth value at that place and may end a loop, if it is one."""
     if code.co_flags & _OPTIMISED != _OPTIMISED:
         return None
-    steps, place = _placed(code)
+    steps, place = placed(code)
     flow = flow_of(code)
     n = jump_at(code, at)
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
     if head is None:
-        return flow.test_of_for(code, n) or flow.test_of_while(code, n)
+        return _test_of_for(code, n) or _test_of_while(code, n)
     exits = {m: e for m in range(len(steps)) if (e := flow.exit(m, head)) is not None}
-    body = _Body(code, steps, place, n, (head, 0), set(exits), set(exits.values()))
-    loop = body.facts()
-    return Test(loop, flow.asks_for(n, head), others=flow.places(body.others))
+    ends, left = set(exits), set(exits.values())
+    return _test_of(_Body(code, steps, place, n, (head, 0), ends, left, around=head), head)
 
 
-@functools.lru_cache(512)
-def raises_at(code: types.CodeType, at: int) -> bool | None:
-    """For which truth value, asked for at that place, an error is raised; None for neither."""
-    flow, n = flow_of(code), jump_at(code, at)
+def _test_of_for(code: types.CodeType, n: int) -> Test | None:
+    """The test that leaves the innermost loop around it, a `for`."""
+    flow = flow_of(code)
     sides = flow.sides(n)
-    raising = [s for s in sides if flow.raises(s)]
-    return flow.asks_for(n, raising[0]) if len(raising) == 1 < len(sides) else None
+    around = flow.heads_around(n)
+    head = around[0] if around else 0
+    inside = flow.within(head) if around else set()
+    left = [s for s in sides if s not in inside]
+    if flow.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
+        return None
+    stays = sides[1] if left[0] == sides[0] else sides[0]
+    body = _Body(code, flow.steps, flow.place, n, (stays, 0), {n}, {left[0]}, head)
+    end = flow.target(head) or 0
+    alike = stays == head and flow.popped(left[0]) == flow.popped(end)
+    loop = body.facts()
+    turn, others = flow.steps[head + 1].offset, flow.places(body.others)
+    return Test(loop, flow.asks_for(n, stays), turn, alike, others)
 
 
-def jump_at(code: types.CodeType, at: int) -> int:
-    """The jump that asks for the truth value for which a frame stands at that place."""
-    steps, place = _placed(code)
-    n = place.get(at, 0)
-    return n + (steps[n].opname == "TO_BOOL")
+def _test_of_while(code: types.CodeType, n: int) -> Test | None:
+    """One of several tests of the innermost loop around it, a `while`.
+
+    Python has copies of the tests of a `while` before it, and asks these first. They lead out
+    of it as well; the parts of `0 < x < 3`, which stand at one place, too, do not.
+    """
+    flow = flow_of(code)
+    found = (_while_left_at(code, m, {*flow.sides(n)}) for m in (n, *flow.copies(n)))
+    return next(filter(None, found), None)
 
 
-class Flow:
-    """Where the instructions of a function lead."""
-
-    def __init__(self, steps: list[dis.Instruction], place: dict[int, int]) -> None:
-        self.steps = steps
-        self.place = place
-        self._jumps: dict[Any, list[int]] = {}  # that ask, by where their conditions stand
-        self.ends: dict[int, int] = {}  # the last instruction that leads back to a loop's head
-        for n, step in enumerate(steps):
-            target = self.target(n)
-            if target is not None and target <= n and "SEND" not in step.opname:
-                self.ends[self.after(target)] = n
-
-    def target(self, n: int) -> int | None:
-        """Where an instruction jumps to."""
-        step = self.steps[n]
-        jumps = step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
-        return self.place[step.argval] if jumps else None
-
-    def follows(self) -> dict[int, list[int]]:
-        """What may run after each instruction."""
-        return {
-            n: [
-                *[t for t in (self.target(n),) if t is not None],
-                *[n + 1] * (not step.opname.startswith(_ENDS) and n + 1 < len(self.steps)),
-            ]
-            for n, step in enumerate(self.steps)
-        }
-
-    def after(self, n: int) -> int:
-        """What runs first from a place on that is no unconditional jump."""
-        seen: set[int] = set()
-        while n not in seen:
-            seen.add(n)
-            name = self.steps[n].opname
-            if name in ("NOP", "NOT_TAKEN"):
-                n += 1
-            elif name.startswith(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")):
-                n = self.place[self.steps[n].argval]
-        return n
-
-    def test_of_for(self, code: types.CodeType, n: int) -> Test | None:
-        """The test that leaves the innermost loop around it, a `for`."""
-        sides = self.sides(n)
-        around = self.heads_around(n)
-        head = around[0] if around else 0
-        inside = self.within(head) if around else set()
-        left = [s for s in sides if s not in inside]
-        if self.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
-            return None
-        stays = sides[1] if left[0] == sides[0] else sides[0]
-        body = _Body(code, self.steps, self.place, n, (stays, 0), {n}, {left[0]}, head)
-        end = self.target(head) or 0
-        alike = stays == head and self.popped(left[0]) == self.popped(end)
-        loop = body.facts()
-        turn, others = self.steps[head + 1].offset, self.places(body.others)
-        return Test(loop, self.asks_for(n, stays), turn, alike, others)
-
-    def test_of_while(self, code: types.CodeType, n: int) -> Test | None:
-        """One of several tests of the innermost loop around it, a `while`.
-
-        Python has copies of the tests of a `while` before it, and asks these first. They lead out
-        of it as well; the parts of `0 < x < 3`, which stand at one place, too, do not.
-        """
-        found = (self._while_left_at(code, m, {*self.sides(n)}) for m in (n, *self.copies(n)))
-        return next(filter(None, found), None)
-
-    def _while_left_at(self, code: types.CodeType, n: int, ways: Set[int]) -> Test | None:
-        """The test at a jump, if it leaves the loop for where one of some `ways` leads."""
-        head = self.while_around(n)
-        inside = set() if head is None else self.within(head)
-        stays, left = (
-            [s for s in self.sides(n) if (s in inside) is side] for side in (True, False)
-        )
-        if len(stays) != 1 or len(left) != 1 or n not in inside or left[0] not in ways:
-            return None
-        body = _Body(code, self.steps, self.place, n, (stays[0], 0), {n}, {left[0]})
-        loop = body.facts()
-        return Test(loop, self.asks_for(n, stays[0]), others=self.places(body.others))
-
-    def while_around(self, n: int) -> int | None:
-        """The head of the innermost loop around an instruction, if that is a `while`."""
-        head = next(iter(self.heads_around(n)), None)
-        return None if head is None or self.steps[head].opname == "FOR_ITER" else head
-
-    def heads_around(self, n: int) -> list[int]:
-        """The heads of the loops around an instruction, the innermost first."""
-        return sorted((h for h, end in self.ends.items() if h <= n <= end), reverse=True)
-
-    def copies(self, n: int) -> Iterator[int]:
-        """The jumps that are of the same condition of the program's text."""
-        if not self._jumps:
-            for m, step in enumerate(self.steps):
-                if len(self.sides(m)) == 2:
-                    self._jumps.setdefault(step.positions, []).append(m)
-        return (m for m in self._jumps.get(self.steps[n].positions, ()) if m != n)
-
-    def places(self, jumps: Mapping[int, int]) -> Mapping[int, bool]:
-        """For jumps and their copies what they ask for, so that they lead to where they stay."""
-        found: dict[int, bool] = {}
-        for n, stays in jumps.items():
-            found[n] = self.asks_for(n, stays)
-            leaves = {*self.sides(n)} - {stays}
-            for m in self.copies(n):
-                more = [s for s in self.sides(m) if s not in leaves]
-                if len(more) == 1:
-                    found[m] = self.asks_for(m, more[0])
-        return found
-
-    def asks_for(self, n: int, side: int) -> bool:
-        """What a condition is where the jump that asks for it leads to one of its sides."""
-        return (self.sides(n)[0] == side) == self.steps[n].opname.endswith("TRUE")
-
-    def within(self, head: int) -> set[int]:
-        """The instructions that lead back to a loop's head."""
-        before: dict[int, list[int]] = {}
-        for n, after in self.follows().items():
-            for m in after:
-                before.setdefault(m, []).append(n)
-        inside = {head}
-        waiting = [n for n in before[head] if n > head]
-        while waiting:
-            n = waiting.pop()
-            if n not in inside:
-                inside.add(n)
-                waiting += before.get(n, [])
-        return inside
-
-    def popped(self, n: int) -> int:
-        """What runs first from the end of a `for` on, its iterator gone."""
-        n = self.after(n)
-        while self.steps[n].opname in ("POP_TOP", "END_FOR", "POP_ITER"):
-            n = self.after(n + 1)
-        return n
-
-    def raises(self, n: int) -> bool:
-        """Whether an error is raised from an instruction on, before anything is decided."""
-        for step in self.steps[n:]:
-            if step.opname == "RAISE_VARARGS":
-                return True
-            if step.opname.startswith(_ENDS) or step.opcode in dis.hasjrel + dis.hasjabs:
-                return False
-        return False
-
-    def leads_to(self, n: int, ends: Set[int], iterates: bool) -> bool:
-        """Whether an instruction leaves a loop for where one of its `ends` leads."""
-        if not iterates or self.steps[n].opname not in ("POP_TOP", "POP_ITER"):
-            return n in ends
-        return self.popped(n) in {self.popped(end) for end in ends}
-
-    def sides(self, n: int) -> tuple[int, ...]:
-        """Where a jump that asks for a truth value leads, and what follows it."""
-        name = self.steps[n].opname
-        if "POP_JUMP" not in name or not name.endswith(("TRUE", "FALSE")):
-            return ()
-        return self.after(self.place[self.steps[n].argval]), self.after(n + 1)
-
-    def exit(self, n: int, head: int) -> int | None:
-        """Where a test of the `while` of that head leaves it; None for what is no test of one."""
-        sides = self.sides(n)
-        others = [s for s in sides if s != head]
-        if head not in self.ends or self.steps[head].opname == "FOR_ITER":
-            return None
-        if len(sides) != 2 or len(others) != 1 or head <= others[0] <= self.ends[head]:
-            return None
-        return others[0]
+def _while_left_at(code: types.CodeType, n: int, ways: Set[int]) -> Test | None:
+    """The test at a jump, if it leaves the loop for where one of some `ways` leads."""
+    flow = flow_of(code)
+    head = flow.while_around(n)
+    inside = set() if head is None else flow.within(head)
+    stays, left = ([s for s in flow.sides(n) if (s in inside) is side] for side in (True, False))
+    if len(stays) != 1 or len(left) != 1 or n not in inside or left[0] not in ways:
+        return None
+    first, ends, exits = (stays[0], 0), {n}, {left[0]}
+    body = _Body(code, flow.steps, flow.place, n, first, ends, exits, around=head)
+    return _test_of(body, stays[0])
 
 
-@functools.lru_cache(_CODES)
-def flow_of(code: types.CodeType) -> Flow:
-    """Where the instructions of a function lead, which is found once."""
-    return Flow(*_placed(code))
-
-
-@functools.lru_cache(_CODES)
-def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
-    """The instructions of a function, and which of them begins at an offset."""
-    steps: list[dis.Instruction] = []
-    place: dict[int, int] = {}
-    for step in instructions(code):
-        place[step.offset] = len(steps)  # of a prefix it is the instruction that follows
-        if step.opname not in ("CACHE", "EXTENDED_ARG"):
-            steps.append(step)
-    return steps, place
+def _test_of(body: _Body, stays: int) -> Test:
+    """The test of a `while`, which goes on where that leads to `stays`."""
+    loop, flow = body.facts(), flow_of(body.code)
+    others, elsewhere = map(flow.places, (body.others, body.elsewhere))
+    return Test(loop, flow.asks_for(body.head, stays), others=others, elsewhere=elsewhere)
 
 
 @dataclass(eq=False)
@@ -361,7 +210,8 @@ class _Body:
 
     `first` comes with the values that lie above the iterator of a `for`, the innermost one, there.
     `head` is the instruction that stands for the loop; `exits` are where it goes on after it. On
-    its way a round takes the next item of the `for` that `iterates`.
+    its way a round takes the next item of the `for` that `iterates`. Of a `while`, `around` is the
+    instruction to which it leads back.
     """
 
     code: types.CodeType
@@ -372,12 +222,17 @@ class _Body:
     ends: set[int]
     exits: set[int]
     iterates: int | None = None
+    around: int | None = None
 
     def __post_init__(self) -> None:
         self.handlers = list(getattr(dis.Bytecode(self.code), "exception_entries", ()))
         self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
         self.follows: dict[int, list[int]] = {}
-        self.others: dict[int, int] = {}  # jumps out of the loop, with where they stay in it
+        # jumps out of the loop, with where they stay in it: to where it ends, and elsewhere
+        self.others: dict[int, int] = {}
+        self.elsewhere: dict[int, int] = {}
+        around = self.around
+        self.within = set() if around is None else flow_of(self.code).within(around)
 
     def facts(self) -> LoopCode:
         """Walk the body from its first instruction, and tell what was met."""
@@ -432,25 +287,35 @@ class _Body:
             self.depths[n] = depth
             arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             self.follows[n] = []
-            stays = self._other_test(n, depth)
-            if stays is not None:
-                self.others[n] = stays
-                self._follow(n, stays, 0, waiting)
+            if self._leaves(n, depth):
+                self._follow(n, (self.others | self.elsewhere)[n], 0, waiting)
                 continue
             if n != self.iterates and (step.opcode in dis.hasjrel or step.opcode in dis.hasjabs):
                 effect = dis.stack_effect(step.opcode, arg, jump=True)
                 self._follow(n, self.place[step.argval], depth + effect, waiting)
-            if not step.opname.startswith(_ENDS):
+            if not step.opname.startswith(ENDS):
                 effect = dis.stack_effect(step.opcode, arg, jump=False)
                 self._follow(n, n + 1, depth + effect, waiting)
         return ""
 
-    def _other_test(self, n: int, depth: int) -> int | None:
-        """Where a jump that leaves the loop as its test does leads if it stays."""
+    def _leaves(self, n: int, depth: int) -> bool:
+        """Note a jump that leaves the loop, to where its test does or elsewhere; whether it is one.
+
+        Round by round is gone where it leaves a loop around as well, or raises an error.
+        """
         flow, iterates = flow_of(self.code), self.iterates is not None
         sides = flow.sides(n) if self.exits and depth == 1 else ()
+        if len(sides) < 2:
+            return False
         stays = [s for s in sides if not flow.leads_to(s, self.exits, iterates)]
-        return stays[0] if len(sides) == 2 and len(stays) == 1 else None
+        if len(stays) == 1:
+            self.others[n] = stays[0]
+            return True
+        inside = [s for s in sides if s in self.within]
+        innermost = self.around in flow.heads_around(n)[:1]
+        if innermost and len(inside) == 1 and not any(map(flow.raises, {*sides} - {*inside})):
+            self.elsewhere[n] = inside[0]
+        return n in self.elsewhere
 
     def _follow(self, n: int, target: int, depth: int, waiting: list[tuple[int, int]]) -> None:
         self.follows[n].append(target)
@@ -485,13 +350,14 @@ class _Body:
         if self.handlers or "locals" in self.code.co_names:
             return bound  # anything may be read
         alive = _live_in(self.code)
-        after = [*self.exits, self.first[0]] if self.iterates is not None else list(self.exits)
+        again = self.iterates is not None or self.elsewhere
+        after = [*self.exits, self.first[0]] if again else list(self.exits)
         if not self.exits:
             after = [self.place[self.steps[self.head].argval]]
         return bound & self._seen().union(*map(alive.at, after))
 
 
-@functools.lru_cache(_CODES)
+@functools.lru_cache(CODES)
 def _live_in(code: types.CodeType) -> Live:
     """The local names that may be read from each instruction of a function on."""
     flow = flow_of(code)

@@ -28,12 +28,13 @@ from typing import Any, NamedTuple
 
 from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.code import loop_at
+from minicc.frontends.trace.loops.conditions import told
 from minicc.frontends.trace.loops.data_sizes import data_range
 from minicc.frontends.trace.loops.filled import is_fixed, made
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import Turn, told
+from minicc.frontends.trace.loops.whiles import Turn
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch

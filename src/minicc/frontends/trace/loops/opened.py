@@ -17,7 +17,8 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.loops.carried import ELEMENTS
-from minicc.frontends.trace.loops.code import flow_of, jump_at, test_at
+from minicc.frontends.trace.loops.code import test_at
+from minicc.frontends.trace.loops.flow import flow_of, jump_at
 from minicc.frontends.trace.loops.liveness import local
 from minicc.frontends.trace.loops.site import Site, names_of
 from minicc.frontends.trace.numbers import Number
@@ -74,6 +75,18 @@ def open_around(recorder: Recorder, frame: FrameType) -> None:
     """Begin again with the innermost loop opened that a frame is in, if that is a `while`."""
     for head in heads_around(frame.f_code, frame.f_lasti)[:1]:
         _open(recorder, frame, entry_of(frame.f_code, head))
+
+
+def open_before(recorder: Recorder, site: Site) -> None:
+    """Begin again with a loop opened, of which another test than its own is asked first.
+
+    Its own is the first of a round then, which reads no element beyond the last that it allows.
+    """
+    code = site.frame.f_code
+    for head in heads_around(code, site.code.head)[:1]:
+        entry = entry_of(code, head)
+        if entry is not None and entry.head != site.code.head:
+            _open(recorder, site.frame, entry)
 
 
 def _open(recorder: Recorder, frame: FrameType, entry: Entry | None) -> None:

@@ -7,12 +7,17 @@ the body of a `graph.while`. After the loop the test is told to end it.
 
 The graph's loop may have no round at all, so all names that are read after it are carried, and
 must be bound before; those that nobody reads any more are let go.
+
+Where a test within leaves the loop for elsewhere (a `return`, or a `break` after other statements),
+the graph's loop ends with what that round began with, and tells by which test. `conditions` has
+Python go through that round once more.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -22,14 +27,19 @@ from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.carried import Carried, CarriedCount, CarriedEither, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Left
-from minicc.frontends.trace.loops.code import Test, flow_of, jump_at, raises_at, test_at
+from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.extents import in_all_rounds
+from minicc.frontends.trace.loops.flow import flow_of, jump_at, raises_at
 from minicc.frontends.trace.loops.indices import Index
-from minicc.frontends.trace.loops.opened import close, grown, open_around, open_left, shut
+from minicc.frontends.trace.loops.opened import (
+    grown,
+    open_left,
+)
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.numbers import Number, checked
-from minicc.frontends.trace.recorder import Recorder, is_own
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.restarts import Again
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
@@ -37,7 +47,10 @@ from minicc.ir.scan import ENDLESS
 from minicc.ir.types import BOOL, I64, TensorType
 
 _HOLDERS = 5
-_NEEDS = "a condition (if, while, and, or, not, bool())"
+NEEDS = "a condition (if, while, and, or, not, bool())"
+# what a way tells besides what names are bound to, under names that are none of Python's:
+# the condition, the test that leaves the loop elsewhere, and how many rounds it is
+_TEST, _LEFT_BY, _ROUNDS = "its test", "left by", "rounds done"
 
 
 class Turn:
@@ -112,6 +125,9 @@ class WhileCapture(Capture):
         self.first_condition: Tracer
         self.condition: Tracer  # that was asked last
         self._more: Value  # whether another round follows, as a round tells
+        # which test left the loop for elsewhere, counted from 1, as a round and the loop tell
+        self._left_by: Value
+        self.left_by: Tracer | None = None
         self._rounds: State
 
     def begin(self) -> Index:
@@ -157,7 +173,14 @@ class WhileCapture(Capture):
             self.turn.here = None
 
     def _asked(self) -> dict[str, Any]:
-        return {"": self.condition}
+        return self._told(self.condition)
+
+    def _told(self, condition: Tracer, left_by: int = 0, rounds: int = 1) -> dict[str, Any]:
+        """What a way tells besides what names are bound to."""
+        return {_TEST: condition, _LEFT_BY: self._known(left_by), _ROUNDS: self._known(rounds)}
+
+    def _known(self, number: int) -> Tracer:
+        return Tracer(self.recorder, np.array(number), scalar=True)
 
     def passed(self, condition: Tracer, test: Test | None) -> bool | None:
         """Go on after a test that is not the one of the rounds, if it leads out of the loop.
@@ -166,11 +189,15 @@ class WhileCapture(Capture):
         call, and raises it.
         """
         code, at = self.site.frame.f_code, self.site.frame.f_lasti
-        stays = self.test.others.get(jump_at(code, at))
-        value = _as_bool(self.recorder, condition)
-        if stays is not None:
-            self.choices.passed(value, stays, self._left_here)
-            return stays
+        jump, others, elsewhere = jump_at(code, at), self.test.others, self.test.elsewhere
+        value = as_bool(self.recorder, condition)
+        if jump in others:
+            self.choices.passed(value, others[jump], self._left_here)
+            return others[jump]
+        if jump in elsewhere:
+            by = [*elsewhere].index(jump) + 1
+            self.choices.passed(value, elsewhere[jump], partial(self._left_elsewhere, by))
+            return elsewhere[jump]
         raising = raises_at(code, at)
         if raising is None or (test is not None and test.loop.head == self.site.code.head):
             return None
@@ -182,12 +209,27 @@ class WhileCapture(Capture):
         """What a round binds names to that ends here, and what it has written to arrays."""
         alive = self.site.code.left
         names = {n: v if n in alive else ANY for n, v in self._names_now().items()}
-        names[""] = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
+        counts = self._counts()
+        begun = bool(counts) and all(names.get(n) is self._start[n] for n in counts)
+        names |= self._ended(rounds=not begun) | (counts if begun else {})
         seen = [(n, *_held_now(v)) for n, v in names.items() if isinstance(v, Tracer)]
         self._seen.append((names, seen))
         boxes = [b for b, _, version in self._roots.values() if b.version != version]
         self._touched |= {id(b): b for b in boxes}
         return names, {id(b): b.content for b in boxes}
+
+    def _left_elsewhere(self, by: int) -> Left:
+        """What the round began with, and that it is to be gone through again."""
+        return self._start | self._ended(by, rounds=False) | self._counts(), {}
+
+    def _ended(self, left_by: int = 0, rounds: bool = True) -> dict[str, Any]:
+        """What a way tells that ends the loop, maybe with counts as the round began with them."""
+        condition = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
+        return self._told(condition, left_by, int(rounds))
+
+    def _counts(self) -> dict[str, Any]:
+        """The names whose value the number of rounds tells, which ways need not."""
+        return {n: ANY for n, c in self._carried.items() if isinstance(c, CarriedCount)}
 
     def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
         for names, seen in self._seen:
@@ -202,18 +244,29 @@ class WhileCapture(Capture):
 
     def _made(self, now: dict[str, Any]) -> list[State]:
         recorder = self.recorder
-        self.condition = now.pop("", self.condition)
+        told = {n: now.pop(n, known) for n, known in self._asked().items()}
+        self.condition, self._left_by = told[_TEST], told[_LEFT_BY].value()
         for n in self._carried:
             if isinstance(now[n], Tracer) and not now[n].scalar and now[n].looks_at() is not None:
                 raise Unlike(f"`{n}` shows another array after the loop")
         self._more = self._goes_on(self.condition)
         number = Value(TensorType(I64), "rounds")
-        after = recorder.emit(graph.Add, number, recorder.scalar(1, I64))
+        after = recorder.emit(graph.Add, number, told[_ROUNDS].value())
         self._rounds = State(number, number, after)  # of which no round asks the first
         return super()._made(now)
 
+    def require_masks(self) -> None:
+        """Begin again with indices that are 0 on sides not taken, where they may be out of bounds.
+
+        NumPy would run the call else, as where a round looks at one more element than there are.
+        """
+        learned = self.recorder.learned[self.key]
+        if self._unsure and self.choices.ways and not learned.masks:
+            learned.masks = True
+            self.recorder.end(Again())
+
     def _goes_on(self, condition: Tracer) -> Value:
-        value = _as_bool(self.recorder, condition)
+        value = as_bool(self.recorder, condition)
         return value if self.test.stays else self.recorder.emit(graph.Not, value)
 
     def finish_at(self, first: Tracer) -> Tracer:
@@ -233,14 +286,18 @@ class WhileCapture(Capture):
         nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
         go = self._goes_on(first)
         going = State(go, Value(go.type), self._more)
-        states = [*self.states, nothing, going]
+        zero = recorder.scalar(0, I64)
+        left = State(zero, Value(zero.type), self._left_by)
+        states = [*self.states, nothing, going, *[left] * bool(self.test.elsewhere)]
         # what fails on a side that is not taken is told as well: NumPy runs the call then
         unneeded = filter(self._is_alike, self._unneeded(states))
         states += [self._last(v) for v in unneeded]
         made_of = self._emitted(go, states)
         failing = {*self._failing(states)}
         recorder.may_fail(v for s, v in zip(states, made_of, strict=True) if s.after in failing)
-        made_of, (rounds, goes, *_) = made_of[: len(self.states)], made_of[len(self.states) :]
+        made_of, (rounds, goes, *more) = made_of[: len(self.states)], made_of[len(self.states) :]
+        if self.test.elsewhere:
+            self.left_by = Tracer(recorder, more[0], scalar=True)
         for w, value in zip(self._written.values(), made_of, strict=False):
             w.box.hold(value, self._roots[id(w.box)][2] + 1)
         results = self._by_value(made_of)
@@ -317,100 +374,10 @@ def _inside(site: Site) -> frozenset[int]:
     return frozenset(flow.steps[n].offset for n in within)
 
 
-def _as_bool(recorder: Recorder, condition: Tracer) -> Value:
+def as_bool(recorder: Recorder, condition: Tracer) -> Value:
+    """The truth of a condition."""
     value = recorder.reshape(condition.value(), ())
     element = value.type.dtype
     if element is not BOOL:
         value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
     return value
-
-
-def told(recorder: Recorder, condition: Tracer) -> bool | None:
-    """What a condition is where a loop is captured: of a test, or within the body; else None."""
-    if condition.size != 1 or condition.dtype.kind not in "biuf":
-        return None
-    frame = _asking(recorder)
-    for around in recorder.loops:
-        if isinstance(around, WhileCapture) and frame is not None:
-            around.require_inside(frame)
-    side = None if frame is None else _tested(recorder, condition, frame)
-    if side is None and frame is not None:
-        open_around(recorder, frame)
-    if side is None and recorder.loops:
-        return bool(recorder.loops[-1].choose(_as_bool(recorder, condition)))
-    return side
-
-
-def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | None:
-    """What a condition is where it is a test of a loop that is captured; else None."""
-    inner = recorder.loops[-1] if recorder.loops else None
-    own = isinstance(inner, WhileCapture) and inner.site.frame is frame
-    capture: WhileCapture | None = inner if own else None
-    test = test_at(frame.f_code, frame.f_lasti)
-    if capture is not None:
-        side = capture.passed(condition, test)
-        if side is not None:
-            return side
-    if test is None:
-        return None
-    site = Site(frame, test.loop)
-    turn = recorder.turns.get((id(frame), test.turn))
-    if test.turn is not None and (turn is None or not turn.left):
-        return None
-    first = condition
-    if capture is not None and capture.key == site.key:
-        first = capture.first_condition
-    else:
-        capture = _begun(recorder, site, test, turn)
-        if capture is None:
-            return None
-        capture.first_condition = condition
-        capture.begin()
-        return test.stays
-    capture.condition = Tracer(recorder, _as_bool(recorder, condition), scalar=True)
-    if not capture.ends():
-        capture.begin()
-        return test.stays
-    capture.why = capture.why or capture.why_slow(capture.states)
-    if not capture.why:
-        goes_on = capture.finish_at(first)
-        recorder.tell(str(site), "a loop of the graph, until its condition ends it")
-        del capture, inner, first
-        over = test.alike or not goes_on.read("bool", _NEEDS)
-        return test.stays != over
-    shut(recorder, site)
-    capture.abandon()
-    recorder.tell(str(site), f"run round by round: {capture.why}")
-    recorder.tries[site.key] = recorder.tries.get(site.key, 0) + 1
-    return bool(first.see("bool", _NEEDS))
-
-
-def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> WhileCapture | None:
-    """The capture of a loop whose test is asked for the first time."""
-    code = site.code
-    why = code.refused or recorder.learned[site.key].refused
-    if any(c.choices.asked for c in recorder.loops):
-        why = why or "stands in a branch, and might not end"
-    reach = Reach(recorder) if why else Reach.of(recorder, site)
-    why = why or reach.why
-    if why:
-        recorder.tell(str(site), f"run round by round: {why}")
-    unbound = code.left - site.names().keys()
-    if turn is not None and turn.left < 2:
-        return None
-    if why or unbound or recorder.tries.get(site.key, 0) >= _TRIES:
-        shut(recorder, site)
-        return None
-    stands = close(recorder, site)
-    return WhileCapture(recorder, site, test, reach, turn, stands)
-
-
-_TRIES = 3  # of a loop whose types may settle after a round
-
-
-def _asking(recorder: Recorder) -> FrameType | None:
-    """The user's frame, where an instruction of it asks without a library in between."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_own(frame):
-        frame = frame.f_back
-    return frame if frame is not None and id(frame.f_globals) in recorder.user_globals else None
