@@ -202,6 +202,10 @@ class Drawn:
                 out += [f"{indent}if {self.condition(1)}:", *self.end(inner)]
             elif chance < 0.31 and not depth:
                 out += [f"{indent}for j in range(6):", *self.lines(inner, depth + 1, 1)]
+            elif chance < 0.37 and not depth:
+                head = self.random.choice(["j < 4", f"j < 4 and {self.condition(1)}"])
+                out += [f"{indent}j = 0", f"{indent}while {head}:", f"{inner}j += 1"]
+                out += self.lines(inner, depth + 1, 2)
             else:
                 out.append(indent + self.pick(_LINES))
         return out
@@ -374,6 +378,62 @@ def test_a_place_that_a_branch_may_write_to_is_written_in_place() -> None:
     rounds = text[text.index("program.loop") :].partition("} : index")[0]
     assert "scatter" in rounds
     assert "f64[2,50]" not in text
+
+
+def escaping(x: Any, y: Any) -> Any:
+    out = np.zeros(len(x), int)
+    for k in range(len(x)):
+        a, b, n = 0.0, 0.0, 0
+        while n < 30:
+            a, b = a * a - b * b + x[k], 2 * a * b + y[k]
+            if a * a + b * b > 4:
+                out[k] = n
+                break
+            n += 1
+    return out
+
+
+def sought_by(x: Any, v: Any) -> int:
+    i = 0
+    while i < len(x):
+        if x[i] == v:
+            return i
+        i += 1
+    return -1
+
+
+def sought(x: Any, y: Any) -> Any:
+    places = np.zeros(len(y), int)
+    for k in range(len(y)):
+        places[k] = sought_by(x, y[k])
+    return places
+
+
+def left_in_two_ways(x: Any, y: Any) -> Any:
+    t = 0
+    while x.max() > 0.1:
+        i = 0
+        while i < 5:
+            x = x * 0.9
+            if x[0] < y[i]:
+                t += 1
+                break
+            if x.sum() < 3:
+                x = x * 0.5
+                break
+            i += 1
+    return x, t
+
+
+@pytest.mark.parametrize("f", [escaping, sought, left_in_two_ways])
+def test_loops_within_loops_are_left_in_the_middle(f: Function) -> None:
+    compiled, rng = minicc.jit(f, threads=1), np.random.default_rng(2)
+    for _ in range(3):
+        x, y = rng.permutation(20) * 0.1, rng.permutation(20) * 0.1
+        assert same(compiled(x, y), f(x, y))
+    loops = compiled.explain(x, y).loops
+    assert len(loops) == 2
+    assert all("a loop of the graph" in text for text in loops)
 
 
 def either_of_two(x: Any) -> Any:

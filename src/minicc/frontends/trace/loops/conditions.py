@@ -21,6 +21,8 @@ from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.whiles import NEEDS, Turn, WhileCapture, as_bool
 from minicc.frontends.trace.recorder import Recorder, is_own
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.types import I64
 
 _TRIES = 3  # of a loop whose types may settle after a round
 
@@ -58,14 +60,11 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
     own = isinstance(inner, WhileCapture) and inner.site.frame is frame
     capture: WhileCapture | None = inner if own else None
     test = test_at(frame.f_code, frame.f_lasti)
-    if capture is not None:
+    side = _told_again(recorder, frame)
+    if side is None and capture is not None:
         side = capture.passed(condition, test)
-        if side is not None:
-            return side
-    if capture is None:
-        side = _told_again(recorder, frame)
-        if side is not None:
-            return side
+    if side is not None:
+        return side
     if test is None:
         return None
     site = Site(frame, test.loop)
@@ -96,12 +95,10 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
         left_by = capture.left_by
         del capture, inner, first
-        if left_by is not None:
-            by = left_by.see("int", NEEDS)
-            if by:
-                jump = [*test.elsewhere][by - 1]
-                recorder.last_round = LastRound(frame, jump, test.elsewhere)
-                return test.stays
+        if left_by is not None and (by := _number(recorder, left_by, len(test.elsewhere))):
+            jump = [*test.elsewhere][by - 1]
+            recorder.last_round = LastRound(frame, jump, test.elsewhere)
+            return test.stays
         over = test.alike or not goes_on.read("bool", NEEDS)
         return test.stays != over
     shut(recorder, site)
@@ -109,6 +106,15 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
     recorder.tell(str(site), f"run round by round: {capture.why}")
     recorder.tries[site.key] = recorder.tries.get(site.key, 0) + 1
     return bool(first.see("bool", NEEDS))
+
+
+def _number(recorder: Recorder, x: Tracer, most: int) -> int:
+    """A number up to `most`: what Python reads, or where a loop around is recorded, one of all."""
+    if not recorder.loops:
+        return int(x.see("int", NEEDS))
+    choose, value = recorder.loops[-1].choose, x.value()
+    asked = (recorder.emit(graph.Eq, value, recorder.scalar(k, I64)) for k in range(1, most + 1))
+    return next((k for k, equal in enumerate(asked, 1) if choose(equal)), 0)
 
 
 def _told_again(recorder: Recorder, frame: FrameType) -> bool | None:
@@ -129,8 +135,6 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
     why = code.refused or recorder.learned[site.key].refused
     if any(c.choices.asked for c in recorder.loops):
         why = why or "stands in a branch, and might not end"
-    if recorder.loops and test.elsewhere:
-        why = why or "is left by `break` or `return`, within another loop"
     reach = Reach(recorder) if why else Reach.of(recorder, site)
     why = why or reach.why
     if why:
