@@ -14,7 +14,6 @@ import platform
 from collections.abc import Collection, Mapping
 from functools import cache
 from math import ceil
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 # fmt: off
@@ -291,9 +290,9 @@ def cpu_quota(cgroup: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") 
         _, controllers, group = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        path = PurePosixPath(group)
-        for parent in (path, *path.parents):
-            folder = f"{mount}/{controllers}{parent}".rstrip("/")
+        names = group.strip("/").split("/")
+        for depth in range(len(names), -1, -1):
+            folder = "/".join((f"{mount}/{controllers}".rstrip("/"), *names[:depth]))
             if controllers:
                 limit = _text(f"{folder}/cpu.cfs_quota_us", "-1")
                 period = _text(f"{folder}/cpu.cfs_period_us", "100000")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -21,7 +20,7 @@ _AT_ONCE = 1 << 24  # bytes of pages that are taken before a run
 _LARGE = 1 << 21  # bytes of a large page
 _SHARE = 0.1  # of the time of runs, which making large pages takes at most
 _GUESS = 1e-3  # seconds that the first of them takes
-_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 # of madvise, which Python does not name
 _POPULATE_WRITE = 23
 _COLLAPSE = 25
@@ -128,6 +127,7 @@ def _collapse(room: mmap.mmap, start: int) -> bool:
 def _makes_large_pages() -> bool:
     """Whether the system has large pages, and its owner lets programs ask for them."""
     try:
-        return "[never]" not in _SETTING.read_text()
+        with open(_SETTING, encoding="ascii") as file:
+            return "[never]" not in file.read()
     except OSError:
         return False

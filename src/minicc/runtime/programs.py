@@ -269,16 +269,16 @@ def made_by() -> str:
     """
     root = os.path.dirname(os.path.dirname(__file__))
     digest = hashlib.sha256(f"{VERSION} {np.__version__}".encode())
-    folders = [root]
+    folders, files = [root], []
     while folders:
         with os.scandir(folders.pop()) as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
-                if entry.is_dir():
-                    folders.append(entry.path)
-                elif not entry.name.endswith(".pyc"):
+            for entry in entries:
+                if not entry.is_dir():
                     found = entry.stat()
-                    told = f"{entry.path[len(root) :]} {found.st_size} {found.st_mtime_ns} "
-                    digest.update(told.encode())
+                    files.append((entry.path[len(root) :], found.st_size, found.st_mtime_ns))
+                elif entry.name != "__pycache__":
+                    folders.append(entry.path)
+    digest.update(repr(sorted(files)).encode())
     spec = find_spec("llvmlite")
     if spec is not None and spec.origin:
         digest.update(repr(state_of(spec.origin)[:2]).encode())
