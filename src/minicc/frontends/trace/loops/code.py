@@ -232,7 +232,9 @@ class _Body:
         self.others: dict[int, int] = {}
         self.elsewhere: dict[int, int] = {}
         around = self.around
-        self.within = set() if around is None else flow_of(self.code).within(around)
+        self.within: Set[int] = set()
+        if around is not None:
+            self.within = flow_of(self.code).within(around)
 
     def facts(self) -> LoopCode:
         """Walk the body from its first instruction, and tell what was met."""
@@ -361,4 +363,4 @@ class _Body:
 def _live_in(code: types.CodeType) -> Live:
     """The local names that may be read from each instruction of a function on."""
     flow = flow_of(code)
-    return Live(flow.steps, flow.follows())
+    return Live(flow.steps, flow.follows)

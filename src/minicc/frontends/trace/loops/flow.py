@@ -28,6 +28,7 @@ class Flow:
         self.steps = steps
         self.place = place
         self._jumps: dict[Any, list[int]] = {}  # that ask, by where their conditions stand
+        self._within: dict[int, set[int]] = {}  # by a loop's head
         self.ends: dict[int, int] = {}  # the last instruction that leads back to a loop's head
         for n, step in enumerate(steps):
             target = self.target(n)
@@ -40,6 +41,7 @@ class Flow:
         jumps = step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
         return self.place[step.argval] if jumps else None
 
+    @functools.cached_property
     def follows(self) -> dict[int, list[int]]:
         """What may run after each instruction."""
         return {
@@ -95,13 +97,15 @@ class Flow:
         """What a condition is where the jump that asks for it leads to one of its sides."""
         return (self.sides(n)[0] == side) == self.steps[n].opname.endswith("TRUE")
 
-    def within(self, head: int) -> set[int]:
+    def within(self, head: int) -> Set[int]:
         """The instructions that lead back to a loop's head."""
+        if head in self._within:
+            return self._within[head]
         before: dict[int, list[int]] = {}
-        for n, after in self.follows().items():
+        for n, after in self.follows.items():
             for m in after:
                 before.setdefault(m, []).append(n)
-        inside = {head}
+        inside = self._within[head] = {head}
         waiting = [n for n in before[head] if n > head]
         while waiting:
             n = waiting.pop()
@@ -152,7 +156,7 @@ class Flow:
 
     def _enters(self, n: int, head: int) -> bool:
         """Whether the side of a jump that is not a loop's head leads forward to it."""
-        follows = self.follows()
+        follows = self.follows
         seen: set[int] = set()
         waiting = [m for m in follows[n] if self.after(m) != head]
         while waiting:
