@@ -393,19 +393,10 @@ def escaping(x: Any, y: Any) -> Any:
     return out
 
 
-def sought_by(x: Any, v: Any) -> int:
-    i = 0
-    while i < len(x):
-        if x[i] == v:
-            return i
-        i += 1
-    return -1
-
-
 def sought(x: Any, y: Any) -> Any:
     places = np.zeros(len(y), int)
     for k in range(len(y)):
-        places[k] = sought_by(x, y[k])
+        places[k] = where(x, y[k])
     return places
 
 
