@@ -290,7 +290,7 @@ def cpu_quota(cgroup: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") 
         _, controllers, group = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        names = group.strip("/").split("/")
+        names = [name for name in group.split("/") if name]
         for depth in range(len(names), -1, -1):
             folder = "/".join((f"{mount}/{controllers}".rstrip("/"), *names[:depth]))
             if controllers:

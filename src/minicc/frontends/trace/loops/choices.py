@@ -378,8 +378,9 @@ def _new(put: Put) -> Value:
 
 def _alike(left: Put, right: Put) -> bool:
     """Whether two writes are to the same place in each round."""
-    if isinstance(left, graph.ScatterND) or isinstance(right, graph.ScatterND):
-        both = isinstance(left, graph.ScatterND) and isinstance(right, graph.ScatterND)
-        return both and left.indices is right.indices  # type: ignore[union-attr]
+    if isinstance(left, graph.ScatterND):
+        return isinstance(right, graph.ScatterND) and left.indices is right.indices
+    if isinstance(right, graph.ScatterND):
+        return False
     same = left.starts == right.starts and left.steps == right.steps
     return bool(same and left.new.type == right.new.type)

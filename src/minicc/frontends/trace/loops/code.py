@@ -135,7 +135,7 @@ def loop_at(code: types.CodeType, at: int, called: bool) -> LoopCode | None:
         head += 1
     if [s.opname for s in steps[head : head + 2]] != ["GET_ITER", "FOR_ITER"]:
         return None
-    return _Body(code, steps, place, head + 1, (head + 2, 1), {head + 1}, set()).facts()
+    return _Body(code, head + 1, (head + 2, 1), {head + 1}, set()).facts()
 
 
 @functools.lru_cache(512)
@@ -143,15 +143,13 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     """The test that asks for a truth value at that place and may end a loop, if it is one."""
     if code.co_flags & _OPTIMISED != _OPTIMISED:
         return None
-    steps, place = placed(code)
-    flow = flow_of(code)
-    n = jump_at(code, at)
+    flow, n = flow_of(code), jump_at(code, at)
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
     if head is None:
         return _test_of_for(code, n) or _test_of_while(code, n)
-    exits = {m: e for m in range(len(steps)) if (e := flow.exit(m, head)) is not None}
+    exits = {m: e for m in range(len(flow.steps)) if (e := flow.exit(m, head)) is not None}
     ends, left = set(exits), set(exits.values())
-    return _test_of(_Body(code, steps, place, n, (head, 0), ends, left, around=head), head)
+    return _test_of(_Body(code, n, (head, 0), ends, left, around=head), head)
 
 
 def _test_of_for(code: types.CodeType, n: int) -> Test | None:
@@ -165,7 +163,7 @@ def _test_of_for(code: types.CodeType, n: int) -> Test | None:
     if flow.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
         return None
     stays = sides[1] if left[0] == sides[0] else sides[0]
-    body = _Body(code, flow.steps, flow.place, n, (stays, 0), {n}, {left[0]}, head)
+    body = _Body(code, n, (stays, 0), {n}, {left[0]}, head)
     end = flow.target(head) or 0
     alike = stays == head and flow.popped(left[0]) == flow.popped(end)
     loop = body.facts()
@@ -193,13 +191,13 @@ def _while_left_at(code: types.CodeType, n: int, ways: Set[int]) -> Test | None:
     if len(stays) != 1 or len(left) != 1 or n not in inside or left[0] not in ways:
         return None
     first, ends, exits = (stays[0], 0), {n}, {left[0]}
-    body = _Body(code, flow.steps, flow.place, n, first, ends, exits, around=head)
+    body = _Body(code, n, first, ends, exits, around=head)
     return _test_of(body, stays[0])
 
 
 def _test_of(body: _Body, stays: int) -> Test:
     """The test of a `while`, which goes on where that leads to `stays`."""
-    loop, flow = body.facts(), flow_of(body.code)
+    loop, flow = body.facts(), body.flow
     others, elsewhere = map(flow.places, (body.others, body.elsewhere))
     return Test(loop, flow.asks_for(body.head, stays), others=others, elsewhere=elsewhere)
 
@@ -215,8 +213,6 @@ class _Body:
     """
 
     code: types.CodeType
-    steps: list[dis.Instruction]
-    place: dict[int, int]
     head: int
     first: tuple[int, int]
     ends: set[int]
@@ -225,6 +221,8 @@ class _Body:
     around: int | None = None
 
     def __post_init__(self) -> None:
+        self.flow = flow_of(self.code)
+        self.steps, self.place = self.flow.steps, self.flow.place
         self.handlers = list(getattr(dis.Bytecode(self.code), "exception_entries", ()))
         self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
         self.follows: dict[int, list[int]] = {}
@@ -234,7 +232,7 @@ class _Body:
         around = self.around
         self.within: Set[int] = set()
         if around is not None:
-            self.within = flow_of(self.code).within(around)
+            self.within = self.flow.within(around)
 
     def facts(self) -> LoopCode:
         """Walk the body from its first instruction, and tell what was met."""
@@ -305,7 +303,7 @@ class _Body:
 
         Round by round is gone where it leaves a loop around as well, or raises an error.
         """
-        flow, iterates = flow_of(self.code), self.iterates is not None
+        flow, iterates = self.flow, self.iterates is not None
         sides = flow.sides(n) if self.exits and depth == 1 else ()
         if len(sides) < 2:
             return False

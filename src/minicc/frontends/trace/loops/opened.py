@@ -71,10 +71,15 @@ def _line(flow: Any, n: int) -> int | None:
     return positions.lineno if positions else None
 
 
+def _entry_around(code: CodeType, at: int) -> Entry | None:
+    """The entry of the innermost loop around a place."""
+    head = next(iter(heads_around(code, at)), None)
+    return None if head is None else entry_of(code, head)
+
+
 def open_around(recorder: Recorder, frame: FrameType) -> None:
     """Begin again with the innermost loop opened that a frame is in, if that is a `while`."""
-    for head in heads_around(frame.f_code, frame.f_lasti)[:1]:
-        _open(recorder, frame, entry_of(frame.f_code, head))
+    _open(recorder, frame, _entry_around(frame.f_code, frame.f_lasti))
 
 
 def open_before(recorder: Recorder, site: Site) -> None:
@@ -82,11 +87,9 @@ def open_before(recorder: Recorder, site: Site) -> None:
 
     Its own is the first of a round then, which reads no element beyond the last that it allows.
     """
-    code = site.frame.f_code
-    for head in heads_around(code, site.code.head)[:1]:
-        entry = entry_of(code, head)
-        if entry is not None and entry.head != site.code.head:
-            _open(recorder, site.frame, entry)
+    entry = _entry_around(site.frame.f_code, site.code.head)
+    if entry is not None and entry.head != site.code.head:
+        _open(recorder, site.frame, entry)
 
 
 def _open(recorder: Recorder, frame: FrameType, entry: Entry | None) -> None:
@@ -109,10 +112,9 @@ def _may_begin(x: Any) -> bool:
 def open_left(recorder: Recorder, site: Site) -> None:
     """Begin again with a loop opened that a round has left by a test that Python knows."""
     code = site.frame.f_code
-    for head in heads_around(code, site.code.head)[:1]:
-        entry = entry_of(code, head)
-        if entry is not None and entry.names:
-            _begin_with(recorder, (code, entry.head))
+    entry = _entry_around(code, site.code.head)
+    if entry is not None and entry.names:
+        _begin_with(recorder, (code, entry.head))
 
 
 def _begin_with(recorder: Recorder, key: tuple[CodeType, int]) -> None:

@@ -283,10 +283,10 @@ class WhileCapture(Capture):
         made = recorder.live(self._marker)
         self._empty(self.made_before())
         self._restore()
-        nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
+        zero = recorder.scalar(0, I64)
+        nothing = State(zero, self._rounds.arg, self._rounds.after)
         go = self._goes_on(first)
         going = State(go, Value(go.type), self._more)
-        zero = recorder.scalar(0, I64)
         left = State(zero, Value(zero.type), self._left_by)
         states = [*self.states, nothing, going, *[left] * bool(self.test.elsewhere)]
         # what fails on a side that is not taken is told as well: NumPy runs the call then
