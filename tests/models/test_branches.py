@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from tests.models.test_data_decides import INT, Array, B, F, info
 
 import minicc
 from minicc.errors import UserError
+from minicc.frontends.onnx.importer import Importer, import_model
+from minicc.frontends.onnx.model.reader import Node
 from minicc.ir import graph
 from minicc.ir.core import walk
 from minicc.options import Options
@@ -79,6 +82,31 @@ def test_nested() -> None:
         for d in (True, False):
             (y,) = s.run(None, {"x": X, "c": np.array(c), "d": np.array(d)})
             np.testing.assert_array_equal(y, X * ((2 if c else 4) + (not d)))
+
+
+def test_ifs_with_ops_on_the_host_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ifs within one another that data choose, where the host runs an op of the innermost."""
+    depth, imported, import_node = 6, Counter[str](), Importer.node
+
+    def count(self: Importer, node: Node) -> None:
+        imported[node.op] += 1
+        import_node(self, node)
+
+    monkeypatch.setattr(Importer, "node", count)
+    then = branch([helper.make_node("Unique", ["x"], ["u"])], "u")
+    for k in range(depth):
+        then = branch([either(f"c{k}", f"r{k}", then, scaled(k))], f"r{k}")
+    flags = [info(f"c{k}", B, []) for k in range(depth)]
+    proto = model(then.node, [info("x", F, [6]), *flags], [info(then.output[0].name, F)])
+    import_model(proto)
+    assert imported["If"] == depth
+    assert imported["Unique"] == 1
+    s = minicc.InferenceSession(proto, threads=1)
+    for chosen in range(-1, depth):
+        given = {f"c{k}": np.array(k != chosen) for k in range(depth)}
+        (y,) = s.run(None, {"x": X % 4, **given})
+        wanted = np.unique(X % 4) if chosen < 0 else X % 4 * chosen
+        assert np.array_equal(y, wanted)
 
 
 @pytest.mark.parametrize("op", ["Loop", "Scan"])

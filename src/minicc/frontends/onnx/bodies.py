@@ -8,7 +8,7 @@ from typing import Protocol
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.host.nodes import Types
 from minicc.frontends.onnx.model.reader import Model, Node, read_subgraph
-from minicc.frontends.onnx.nested import rename
+from minicc.frontends.onnx.nested import Written, rename
 from minicc.frontends.onnx.ops.scans import TooManyError
 from minicc.ir.core import Value
 from minicc.wording import counted
@@ -21,6 +21,7 @@ class Importing(Protocol):
     ctx: Context
     values: dict[str, Value]
     makers: dict[str, Node]
+    written: Written
     types: Types
     tail: Sequence[Node] | None
     ended: list[Value] | None

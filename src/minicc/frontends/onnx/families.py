@@ -1,17 +1,17 @@
 """The families of operators; importing one enters its operators into the tables.
 
-Those here at the top are in most models or stand in both tables. The others are imported when a
-model first has an operator that is in no table yet, one after another until it is, since importing
-all of them takes longer than importing many a model.
+Those here at the top are in most models or stand in both tables. Another is imported when a model
+first has one of its operators, since importing all of them takes longer than importing many a
+model.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections import defaultdict
+from functools import cache
 
 from minicc.frontends.onnx.host import choice, sequence, text
-from minicc.frontends.onnx.host.registry import HOST, WHERE
-from minicc.frontends.onnx.nested import CONTROL, TWINS
 from minicc.frontends.onnx.ops import (
     activation,
     cast,
@@ -23,46 +23,122 @@ from minicc.frontends.onnx.ops import (
     reduce,
     window,
 )
-from minicc.frontends.onnx.registry import OPERATORS, SEARCHES
 
-# By domain, the most frequent first. What both tables hold is entered by families joined with "+".
-_LATER: dict[str, tuple[str, ...]] = {
-    "": (
-        *("ops.pad", "ops.indexing", "ops.random+host.random", "ops.rearrange", "ops.resize"),
-        *("ops.quantize", "ops.transposed", "ops.recurrent", "ops.cumulative", "ops.einsum"),
-        *("ops.attention", "ops.sampling", "ops.regions", "ops.sequence", "ops.text", "ops.bits"),
-        *("ops.signal", "ops.loss", "ops.experimental", "host.regions", "host.image"),
-        "microsoft.normalize",
-    ),
-    "ai.onnx.ml": ("ml.arithmetic+host.ml", "ml.trees", "ml.linear"),
-    "ai.onnx.preview.training": ("ops.training", "ops.gradient"),
-    "com.microsoft": (
-        *("microsoft.normalize", "microsoft.attention", "microsoft.activation"),
-        *("microsoft.linear", "microsoft.quantize", "microsoft.qlinear", "microsoft.bits"),
-        *("microsoft.grouped", "microsoft.recurrent", "microsoft.experts", "microsoft.states"),
-        *("microsoft.decoding", "microsoft.more", "host.tokens", "host.microsoft"),
-        *("microsoft.search", "microsoft.ngrams"),
-    ),
-    "com.microsoft.nchwc": ("microsoft.blocked",),
+# By domain, the operators of each module. What stands in two tables is held by two.
+_LATER: dict[str, dict[str, str]] = {
+    "": {
+        "ops.pad": "CenterCropPad Pad",
+        "ops.random": (
+            "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
+            "RandomUniformLike"
+        ),
+        "host.random": "RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
+        "ops.rearrange": "DepthToSpace EyeLike OneHot SpaceToDepth Tile Trilu",
+        "ops.resize": "Resize Upsample",
+        "ops.quantize": (
+            "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
+            "QLinearMatMul QuantizeLinear"
+        ),
+        "ops.transposed": "Col2Im ConvTranspose MaxUnpool",
+        "ops.recurrent": "GRU LSTM RNN",
+        "ops.cumulative": "CumProd CumSum",
+        "ops.einsum": "Einsum",
+        "ops.attention": "Attention RotaryEmbedding",
+        "ops.sampling": "AffineGrid DeformConv GridSample",
+        "ops.regions": "CausalConvWithState RoiAlign",
+        "ops.text": "TfIdfVectorizer",
+        "ops.signal": "BlackmanWindow DFT HammingWindow HannWindow MelWeightMatrix STFT",
+        "ops.loss": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
+        "ops.experimental": "Affine Crop ImageScaler ParametricSoftplus Scale ScaledTanh",
+        "host.regions": "MaxRoiPool",
+        "host.image": "ImageDecoder",
+        "microsoft.normalize": "SimplifiedLayerNormalization",
+    },
+    "ai.onnx.ml": {
+        "ml.arithmetic": (
+            "ArrayFeatureExtractor Binarizer FeatureVectorizer Imputer LabelEncoder "
+            "Normalizer OneHotEncoder Scaler"
+        ),
+        "host.ml": (
+            "ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer LabelEncoder "
+            "OneHotEncoder ZipMap"
+        ),
+        "ml.trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+        "ml.linear": "LinearClassifier LinearRegressor SVMClassifier SVMRegressor",
+    },
+    "ai.onnx.preview.training": {
+        "ops.training": "Adagrad Adam Momentum",
+        "ops.gradient": "Gradient",
+    },
+    "com.microsoft": {
+        "microsoft.normalize": (
+            "BranchwiseRMSNorm EmbedLayerNormalization GatedRMSNorm GroupNorm SkipGroupNorm "
+            "SkipLayerNormalization SkipSimplifiedLayerNormalization"
+        ),
+        "microsoft.attention": "Attention MultiHeadAttention RotaryEmbedding",
+        "microsoft.activation": (
+            "BiasAdd BiasGelu BiasSoftmax BiasSplitGelu FastGelu GatedAdd Gelu GemmFastGelu "
+            "QuickGelu ScaledSiLU"
+        ),
+        "microsoft.linear": (
+            "FusedConv FusedGemm FusedMatMul NhwcConv NhwcFusedConv TransposeMatMul"
+        ),
+        "microsoft.quantize": (
+            "DequantizeLinear DynamicQuantizeMatMul MatMulInteger16 MatMulIntegerToFloat "
+            "QAttention QEmbedLayerNormalization QGemm QuantizeLinear"
+        ),
+        "microsoft.qlinear": (
+            "NhwcMaxPool QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "
+            "QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean "
+            "QLinearSigmoid QLinearSoftmax QLinearWhere"
+        ),
+        "microsoft.bits": "GatherBlockQuantized MatMulBnb4 MatMulNBits",
+        "microsoft.grouped": "GroupQueryAttention SparseAttention",
+        "microsoft.recurrent": "DynamicQuantizeLSTM",
+        "microsoft.experts": "MoE QMoE",
+        "microsoft.states": "CausalConvWithState LinearAttentionGate MRotaryEmbedding",
+        "microsoft.decoding": (
+            "DecoderMaskedMultiHeadAttention EngramGate GatedRelativePositionBias "
+            "HyperConnectionPostMix HyperConnectionPreMix RelativePositionBias SampleOp "
+            "WordConvEmbedding"
+        ),
+        "microsoft.more": (
+            "CDist ComplexMul ComplexMulConj ConvTransposeWithDynamicPads CropAndResize "
+            "ExpandDims GatherND GridSample NGramRepeatBlock Pad Range TorchEmbedding Trilu "
+            "UnfoldTensor"
+        ),
+        "host.tokens": "BifurcationDetector DynamicTimeWarping Tokenizer",
+        "host.microsoft": "Inverse MurmurHash3 Unique",
+        "microsoft.search": "BeamSearch GreedySearch Sampling WhisperBeamSearch",
+        "microsoft.ngrams": "NGramHashMapping VarlenNGramHashMapping",
+    },
+    "com.microsoft.nchwc": {
+        "microsoft.blocked": (
+            "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput "
+            "ReorderOutput Upsample"
+        ),
+    },
 }
 
 
+@cache
+def _families() -> dict[str, tuple[str, ...]]:
+    """The modules that hold each operator."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for domain, families in _LATER.items():
+        for family, names in families.items():
+            for name in names.split():
+                found[f"{domain}.{name}" if domain else name].append(family)
+    return {name: tuple(families) for name, families in found.items()}
+
+
 def enter(op: str) -> None:
-    """Have an operator in the tables where any family has it; one that says where in both."""
-    for family in _LATER.get(op.rpartition(".")[0], ()):
-        alone = op in HOST and op not in WHERE
-        if alone or op in OPERATORS or op in CONTROL or op in TWINS or op in SEARCHES:
-            return
-        _import(family)
+    """Have an operator in the tables where any family has it; one that two have in both."""
+    for family in _families().get(op, ()):
+        importlib.import_module(f"{__package__}.{family}")
 
 
 def enter_all() -> None:
     """Have the operators of all families in the tables."""
-    for families in _LATER.values():
-        for family in families:
-            _import(family)
-
-
-def _import(family: str) -> None:
-    for name in family.split("+"):
-        importlib.import_module(f"{__package__}.{name}")
+    for op in _families():
+        enter(op)

@@ -24,15 +24,16 @@ from minicc.frontends.onnx.bound import (
     of_no_rank,
 )
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.families import enter
+from minicc.frontends.onnx.families import enter, enter_all
 from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted, known_sequence
 from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.model.attributes import check_attributes, missing_part
 from minicc.frontends.onnx.model.reader import DAMAGED, Model, Node, read_model
-from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
+from minicc.frontends.onnx.needs import LIGHT, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import (
     CONTROL,
     TWINS,
+    Written,
     branch,
     function_body,
     heads_demanded,
@@ -49,17 +50,6 @@ from minicc.wording import sizes_of
 _STRING = 8  # TensorProto.DataType
 _MOST_AXES = 64  # of an array of NumPy
 _MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
-# Operators that do little for each element: of sizes that they can't leave open the host runs them,
-# and the model has one program; for others each set of sizes has a program of its own.
-_LIGHT = frozenset(
-    (
-        *("ArgMax", "ArgMin", "CenterCropPad", "ConstantOfShape"),
-        *("DepthToSpace", "Expand", "EyeLike", "GatherND", "Hardmax", "OneHot", "Pad", "Range"),
-        *("Bernoulli", "Dropout", "Multinomial", "RandomNormalLike", "RandomUniformLike"),
-        *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth"),
-        *("Split", "Squeeze", "TensorScatter", "Tile", "TopK", "Trilu", "Unsqueeze"),
-    )
-)
 
 
 def import_model(source: str | os.PathLike[str] | bytes) -> Module:
@@ -158,6 +148,7 @@ class Importer:
         self.values: dict[str, Value] = {v.hint: v for v in self.args}
         self.makers: dict[str, Node] = {}  # the nodes by what they make, in order
         self.failed: set[str] = set()
+        self.written: Written = {}
         # what follows an If, where it may be imported in both branches; what it gave then
         self.tail: Sequence[Node] | None = None
         self.ended: list[Value] | None = None
@@ -252,7 +243,7 @@ class Importer:
         if node.op == "If":
             condition = self.ctx.array(self.value(node.inputs[0], node.name))
             if condition is not None and condition.size == 1:
-                return branch(node, bool(condition.reshape(())), self.model)
+                return branch(node, bool(condition.reshape(())), self.model, self.written)
         if node.op in OPERATORS or node.op in HOST:
             return None
 
@@ -351,7 +342,7 @@ class Importer:
         if not names or not self.ctx.symbols.made.isdisjoint(names):
             return True
         self.wants |= names
-        return node.op in _LIGHT
+        return node.op in LIGHT
 
     def note_decisive(self, values: Sequence[Value], near: Sequence[Value] = ()) -> None:
         """Note the inputs that values are computed from, and those near, if they are few numbers.
@@ -486,6 +477,7 @@ def _trimmed(operands: list[Value | None], entry: Operator) -> list[Value | None
 def _unknown(node: Node, opset: int, operands: Sequence[Value | None]) -> MiniccError:
     types: dict[str, Any] = dict.fromkeys(str(v.type.dtype) for v in operands if v is not None)
     text = f"{describe(node, opset, list(types))}: minicc has no such operator"
+    enter_all()
     hint = did_you_mean(node.op, OPERATORS, most=3, cutoff=0.8)
     if hint and not _is_onnx(node.op, opset) and not node.op.startswith("com.microsoft."):
         return UserError("MC0124", text, hint=hint, where=node.name)

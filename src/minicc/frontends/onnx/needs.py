@@ -8,6 +8,18 @@ from minicc.errors import UnsupportedError
 from minicc.frontends.onnx.model.reader import Node
 from minicc.ir.core import Value
 
+# Operators that do little for each element: of sizes that they can't leave open the host runs them,
+# and the model has one program; for others each set of sizes has a program of its own.
+LIGHT = frozenset(
+    (
+        *("ArgMax", "ArgMin", "CenterCropPad", "ConstantOfShape"),
+        *("DepthToSpace", "Expand", "EyeLike", "GatherND", "Hardmax", "OneHot", "Pad", "Range"),
+        *("Bernoulli", "Dropout", "Multinomial", "RandomNormalLike", "RandomUniformLike"),
+        *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth"),
+        *("Split", "Squeeze", "TensorScatter", "Tile", "TopK", "Trilu", "Unsqueeze"),
+    )
+)
+
 
 class NeedsValueError(UnsupportedError):
     """A node can't be imported before the contents of values are known; `values` are these.

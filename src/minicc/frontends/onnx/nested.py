@@ -22,11 +22,24 @@ _OPSET_OF_TWINS = 27
 _MOST_HEADS = 4096  # of values, each of which is repeated by name
 
 
-def branch(node: Node, taken: bool, model: Model) -> list[Node]:
+# The branches of Ifs that were read in an import, by the node, which is held, and the choice.
+Written = dict[tuple[int, bool], tuple[Node, list[Node]]]
+
+
+def branch(node: Node, taken: bool, model: Model, written: Written) -> list[Node]:
     """The nodes of the branch of an `If` that runs, making the node's outputs.
 
-    Its initialisers are added to the model's, under names of their own.
+    Its initialisers are added to the model's, under names of their own. It is read once, though it
+    may be imported in several ways.
     """
+    _, nodes = written.get((id(node), taken), (node, None))
+    if nodes is None:
+        nodes = _read_branch(node, taken, model)
+        written[id(node), taken] = node, nodes
+    return nodes
+
+
+def _read_branch(node: Node, taken: bool, model: Model) -> list[Node]:
     proto = node.attributes["then_branch" if taken else "else_branch"]
     inner = read_subgraph(proto, model.opsets, model.files)
     made = {o for n in inner.nodes for o in n.outputs if o}

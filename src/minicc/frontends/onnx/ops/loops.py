@@ -52,8 +52,10 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     ctx = importer.ctx
     operands = [importer.value(name, node.name) for name in node.inputs if name]
     hosting, ctx.hosting = ctx.hosting, False
+    # a branch that data choose may have ops on the host, and is the same if it has none
+    once = hosting and node.op == "If" and ctx.truth(operands[0]) is None
     try:
-        made = _compiled(importer, node, operands)
+        made = None if once else _compiled(importer, node, operands)
     finally:
         ctx.hosting = hosting
     if made is None and not hosting:
@@ -183,7 +185,7 @@ def _branches(
     def emit(taken: bool, whole: bool = False) -> list[Value]:
         ctx.branches += 1
         try:
-            for inner in branch(node, taken, model):
+            for inner in branch(node, taken, model, importer.written):
                 importer.node(inner)
             if whole:
                 return importer.rest(tail or ())
