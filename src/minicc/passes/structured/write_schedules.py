@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from math import prod
+from typing import TYPE_CHECKING
 
 from minicc.errors import UserError, did_you_mean
 from minicc.ir import affine
@@ -23,7 +24,7 @@ from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan
-from minicc.ir.text.parser import parse_schedules
+from minicc.later import Later
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.draft import STREAMED
 from minicc.passes.structured.fusion_plan import Wishes
@@ -31,6 +32,11 @@ from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.products import PACK_READS
 from minicc.passes.structured.schedule import choose_schedule, constants_of
 from minicc.target import Target
+
+if TYPE_CHECKING:
+    from minicc.ir.text import parser
+else:
+    parser = Later("minicc.ir.text.parser")
 
 _FAR = 8  # times what stays in the second cache: rows of so many bytes come from far
 _PANELS = 24  # of columns that read rows again
@@ -41,7 +47,7 @@ class Given:
 
     def __init__(self, text: str = "", wishes: Wishes | None = None) -> None:
         self.wishes = wishes or Wishes()
-        self.schedules = parse_schedules(text, source="schedules") if text else {}
+        self.schedules = parser.parse_schedules(text, source="schedules") if text else {}
         self.used: set[str] = set()
 
     def find(self, name: str) -> Schedule | None:
