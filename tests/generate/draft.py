@@ -126,12 +126,7 @@ class Case:
 
     def after(self, output: str) -> list[NodeProto]:
         """The nodes that an output is computed by, with those of bodies."""
-        needed, nodes = {output}, []
-        for node in reversed(self.nodes):
-            if needed & set(node.output):
-                nodes.append(node)
-                needed |= names_in(node)
-        return list(every_node(nodes))
+        return list(every_node(needed(self.nodes, [output])))
 
 
 def every_node(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
@@ -141,6 +136,22 @@ def every_node(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from every_node(attribute.g.node)
+
+
+def needed(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
+    """The nodes that outputs need; of those in their bodies, what these give needs."""
+    wanted, kept = set(outputs), list[NodeProto]()
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.output):
+            made = NodeProto()
+            made.CopyFrom(node)
+            for body in (a.g for a in made.attribute if a.HasField("g")):
+                inner = needed(body.node, [o.name for o in body.output])
+                del body.node[:]
+                body.node.extend(inner)
+            kept.append(made)
+            wanted |= names_in(made)
+    return kept[::-1]
 
 
 def names_in(node: NodeProto) -> set[str]:

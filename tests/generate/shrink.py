@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tests.generate.draft import Case, Item, evaluate, every_node, names_in
+from tests.generate.draft import Case, Item, evaluate, every_node, names_in, needed
 from tests.generate.source import Array
 
 T = TypeVar("T")
@@ -77,13 +77,7 @@ def _arrays(case: Case) -> list[Array]:
 
 def _pruned(case: Case) -> Case:
     """Without the nodes that no output needs."""
-    needed = set(case.outputs)
-    kept = []
-    for node in reversed(case.nodes):
-        if needed & set(node.output):
-            kept.append(node)
-            needed |= names_in(node)
-    return replace(case, nodes=tuple(reversed(kept)))
+    return replace(case, nodes=tuple(needed(case.nodes, case.outputs)))
 
 
 def _without(case: Case, k: int) -> Case | None:

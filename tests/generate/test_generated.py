@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.generate.draft import Case, Item, evaluate, value_info
+from tests.generate.draft import Case, Item, evaluate, needed, value_info
 from tests.generate.families import FAMILIES
 from tests.generate.functions.growth import generate as drawn
 from tests.generate.functions.oracle import judge as judge_function
@@ -18,7 +18,7 @@ from tests.generate.functions.program import Program, loaded
 from tests.generate.functions.seen import GROWING, Seen, Stop, TooMuchError
 from tests.generate.growth import generate
 from tests.generate.hostile import damaged, offence
-from tests.generate.oracle import by_minicc, differs, judge
+from tests.generate.oracle import _other_sizes, by_minicc, differs, judge
 from tests.generate.shrink import shrink, shrunk
 from tests.sweeps import part
 
@@ -124,3 +124,20 @@ def test_a_sum_whose_type_the_reference_has_wrong_is_not_known() -> None:
     node = onnx.helper.make_node("ReduceSumSquare", ["x"], ["y"])
     for kind, known in ((np.int32, False), (np.int64, True)):
         assert (evaluate(node, [Item("x", np.ones((2, 3), kind))], 20) is not None) == known
+
+
+def test_a_node_that_nothing_uses_may_be_left_out_or_not() -> None:
+    """In a branch, where a size that is free may be too small for it."""
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    result = info("b", onnx.TensorProto.INT64, ["n"])
+    unused = node("Gather", ["x", "place"], ["unused"])
+    then = onnx.helper.make_graph([unused, node("Neg", ["x"], ["b"])], "then", [], [result])
+    other = onnx.helper.make_graph([node("Abs", ["x"], ["b"])], "other", [], [result])
+    choice = node("If", ["c"], ["y"], then_branch=then, else_branch=other)
+    inputs = {"c": np.array(True), "x": np.arange(-1, 3)}
+    places = {"place": np.array(-3)}
+    known = {"y": Item("y", -inputs["x"])}
+    case = Case((choice,), inputs, places, ("y",), 19, known, {("x", 0): "n"})
+    assert not [f for seed in range(12) for f in _other_sizes(case, seed)]
+    (kept,) = needed(case.nodes, case.outputs)
+    assert [[n.op_type for n in a.g.node] for a in kept.attribute] == [["Abs"], ["Neg"]]
