@@ -357,6 +357,33 @@ def test_sums_of_ints_that_data_give_are_compiled() -> None:
         assert minicc.jit(f)(large) == f(large)
 
 
+def negated(x: Array) -> Any:
+    most, least = int(x.max()), abs(int(x.min()))
+    return -most, least, x * 0.5 * -most + least, x[-abs(most) % 3]
+
+
+def negated_in_rounds(x: Array) -> Any:
+    total, y = 0, x * 0.5
+    for k in range(40):
+        n = int(x[k % 3])
+        total += abs(n) - n
+        y = y - n
+    return total, y
+
+
+@pytest.mark.parametrize("f", [negated, negated_in_rounds])
+def test_negated_ints_that_data_give_are_compiled(f: Function) -> None:
+    g = minicc.jit(f, threads=1)
+    large = [[2**63 - 1, 5, 1], [-(2**63), 2**62, 5], [2**62, -(2**62), 7]]
+    for numbers in ([1, 2, 3], [-5, 2, -9], [5, 6, 7], *large, [3, 2, 1]):
+        x = np.array(numbers)
+        want, got = f(x), g(x)
+        agree(got, want, 1e-15)
+        assert list(map(type, got)) == list(map(type, want))
+    assert g.explain().traced == 1
+    assert not g.explain().breaks
+
+
 def test_the_least_int_in_a_loop() -> None:
     def f(x: Array) -> Any:
         y = np.zeros(len(x))

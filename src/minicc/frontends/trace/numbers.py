@@ -268,9 +268,13 @@ def _by_python(x: Number, real: Callable[..., Any], *others: Any) -> Any:
 
 
 def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
-    if x.term is not None or x.kind is not float:
+    if x.term is None and x.kind is int:
+        require_one_type(x)
+        x = x.counted() if x.is_lazy else x
+    if x.term is not None or not (x.kind is float or x.counts):
         return _by_python(x, real)
-    return _mixed(Number(Dispatch.call(x.box.recorder, name, (x.box,), {}), float), x)
+    out = Dispatch.call(x.box.recorder, name, (x.box,), {})
+    return _mixed(Number(out, x.kind, x.counts), x)
 
 
 _PLAIN = (bool, int, float)
