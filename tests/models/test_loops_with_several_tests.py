@@ -178,6 +178,8 @@ class Drawn:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.counts_first = self.random.random() < 0.6  # rounds, so that one may end anywhere
+        self.is_for = self.random.random() < 0.25
 
     def pick(self, texts: str) -> str:
         return self.random.choice([t.strip() for t in texts.replace("\n", ";").split(";")])
@@ -213,21 +215,35 @@ class Drawn:
     def end(self, indent: str) -> list[str]:
         """How a round ends the loop: where its test leads, too, or elsewhere."""
         ends = ["break", "break", "return x, i, s", "return t", "k = -k; break", "y[1] = 9; break"]
+        if self.counts_first or self.is_for:
+            ends += ["continue", "continue", "x[2] += 1; continue"]
         return [indent + line for line in self.random.choice(ends).split("; ")]
 
     def function(self) -> tuple[Function, str]:
         body = self.lines(" " * 8, 0, self.random.randint(2, 4))
-        body.insert(self.random.choice([0, len(body)]), "        i += 1")
-        heads = ["i < 25 and {}", "{} and i < 25", "i < n", "True", "{}"]
-        head = self.random.choice(heads).format(self.condition())
+        most = self.random.choice(["12", "n + 20", "n * 4"])
+        heads = [
+            "i < 25 and {}",
+            "{} and i < 9 * n",
+            "i < n",
+            "True",
+            "{}",
+            "i < n * 5 and {} or i < 3",
+        ]
+        head = "while " + self.random.choice(heads).format(self.condition())
+        if self.is_for:
+            head = "for i in range(60)"
+        else:
+            body.insert(0 if self.counts_first else len(body), "        i += 1")
         start = "    i = 0; k = 1; s = 0.5; t = 1.0; flag = True; z = x * 0; w = x"
         more = self.random.choice([[], ["    s = x.sum()"], ["    t = y[0]"]])
+        stop = [f"if i >= {most}: break", f"if i >= {most} and k < 90: break"]
         end = [
-            "        if i >= 12: break",
+            f"        {self.random.choice(stop)}",
             f"    {self.pick(_ENDS)}",
             "    return x, y, w, t, flag",
         ]
-        return made([start, *more, f"    while {head}:", *body, *end])
+        return made([start, *more, f"    {head}:", *body, *end])
 
 
 def made(lines: list[str]) -> tuple[Function, str]:
@@ -260,7 +276,8 @@ def agree(f: Function, text: str, seed: int) -> None:
     """Assert that a function of random arrays does in three calls what NumPy does."""
     compiled, rng = minicc.jit(f, threads=1), np.random.default_rng(seed)
     for call in range(3):
-        args: list[Any] = [rng.normal(size=5) * (1 + call), rng.normal(size=5), 9 - 3 * call, 7]
+        args: list[Any] = [rng.normal(size=5) * (1 + call), rng.normal(size=5)]
+        args += [np.int64(9 - 3 * call), 7]
         theirs, mine = copy.deepcopy(args), copy.deepcopy(args)
         want, got = f(*theirs), compiled(*mine)
         assert same(got, want), text
@@ -444,6 +461,143 @@ def test_a_part_of_a_condition_that_leads_to_the_next_one_ends_no_loop() -> None
     for start in (-3.02, 0.0, 90.0):
         x = np.array([start, 4.0, 6.0])
         assert same(minicc.jit(either_of_two, threads=1)(x.copy()), either_of_two(x.copy()))
+
+
+def one_or_two(x: Any, n: int) -> Any:
+    i, s = 0, x[0] * 0
+    while (i < n and s < 50) or s < 3:
+        s = s + x[i % 7] ** 2
+        i += 1
+    return s, i
+
+
+def one_and_either(x: Any, n: int) -> Any:
+    i, s = 0, x[0] * 0
+    while s < 3 or (i < n and s < 50):
+        s = s + x[i % 7] ** 2
+        x[i % 7] += 0.125
+        i += 1
+    return s, i
+
+
+def asked_at_times(x: Any, n: int) -> Any:
+    s, k = x[0] * 0, 0
+    while True:
+        s = s + np.abs(x[k % 5])
+        k += 1
+        if x[k % 7] > 0 and s > n:
+            break
+    return s, k
+
+
+def asked_for_at_times(x: Any, n: int) -> Any:
+    s, y = x[0] * 0, np.zeros(7)
+    for k in range(100):
+        s = s + x[k % 5]
+        if x[k % 5] > 0:
+            y[k % 7] += k
+            if s > n:
+                break
+        else:
+            y[3] = s
+    else:
+        y = -y
+    return s, y, k
+
+
+def passed_over(x: Any, n: int) -> Any:
+    i, s = 0, x[0] * 0
+    while True:
+        i += 1
+        if x[i % 7] < 0:
+            continue
+        s = s + x[i % 7]
+        if s > n:
+            break
+    return s, i
+
+
+def returned_by_two(x: Any, n: int) -> Any:
+    for k in range(200):
+        if x[k % 7] < 0:
+            x[k % 7] += 1
+            if x.sum() > n:
+                return x, k, "early"
+        elif x[k % 7] > 3 and x[0] > 2:
+            return x, -k, "late"
+        x[(k + 1) % 7] += 0.25
+    return x, 0, "never"
+
+
+def of_rows(x: Any, n: int) -> Any:
+    out = np.zeros(12)
+    for row in range(12):
+        v, k = x * (row - 4), 0
+        while (k < n and v.max() > 1) or k < 3:
+            v = v * 0.5
+            k += 1
+        out[row] = k
+    return out
+
+
+def left_for_two_places(x: Any, n: int) -> Any:
+    s = x[0] * 0
+    for k in range(100):
+        if x[k % 7] > 2:
+            return -1.0, k
+        s = s + np.abs(x[k % 7])
+        if s > n:
+            break
+    return s, k
+
+
+def broken_at_two_places(x: Any, n: int) -> Any:
+    s = x[0] * 0
+    for k in range(100):
+        s = s + np.abs(x[k % 7])
+        if s > n:
+            break
+        if x[k % 7] > 1.25:
+            x[0] = 9
+            break
+    else:
+        s = -s
+    return s, k, x
+
+
+def of_columns(x: Any, n: int) -> Any:
+    out = np.zeros(9)
+    for j in range(9):
+        for k in range(40):
+            if x[k % 7] * j > 3:
+                out[j] = -k
+                break
+            x[k % 7] += 0.01
+            if x[(k + j) % 7] > 1.25 and k > n:
+                break
+        else:
+            out[j] = 5
+    return out
+
+
+AT_TIMES: list[Function] = [
+    one_or_two, one_and_either, asked_at_times, asked_for_at_times, passed_over, returned_by_two,
+    of_rows, left_for_two_places, broken_at_two_places, of_columns,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", AT_TIMES)
+def test_tests_that_not_all_rounds_ask(f: Function) -> None:
+    """A round may come by no test that leaves the loop."""
+    compiled, rng = minicc.jit(f, threads=1), np.random.default_rng(0)
+    for n in (20, 6, 40, 0):
+        x = rng.standard_normal(7) + 0.25
+        theirs, mine = x.copy(), x.copy()
+        assert same(compiled(mine, np.int64(n)), f(theirs, np.int64(n)))
+        assert same(mine, theirs)
+    loops = compiled.explain(x, np.int64(20)).loops
+    assert any("a loop of the graph, until its condition ends it" in text for text in loops)
+    assert all("a loop of the graph" in text for text in loops)
 
 
 def listed_before_it_is_left(x: Any, y: Any) -> Any:

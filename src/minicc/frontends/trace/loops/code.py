@@ -9,6 +9,9 @@ A `while` has no head that could be asked for items, but a test, of which Python
 the loop. A round goes from test to test, so `while True` with one `break` is a loop too, and so is
 the rest of a `for` from its `break` or `return` on.
 
+Where rounds may come by no test that leaves the loop (`while a and b or c`, or a `break` within two
+`if`s), a condition that each round asks for stands for the test: a round goes from there to there.
+
 Everything here is a fact of a code object: nothing is known of values.
 """
 
@@ -68,7 +71,7 @@ class LoopCode(NamedTuple):
 
 
 class Test(NamedTuple):
-    """A test of a loop: it goes on where the condition is `stays`.
+    """A test of a loop: it goes on where the condition is `stays`; None if it does not leave it.
 
     In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
     goes on as one that has had all its items. `others` are tests within a round that leave the loop
@@ -77,7 +80,7 @@ class Test(NamedTuple):
     """
 
     loop: LoopCode
-    stays: bool
+    stays: bool | None
     turn: int | None = None
     alike: bool = True
     others: Mapping[int, bool] = MappingProxyType({})
@@ -135,7 +138,7 @@ def loop_at(code: types.CodeType, at: int, called: bool) -> LoopCode | None:
         head += 1
     if [s.opname for s in steps[head : head + 2]] != ["GET_ITER", "FOR_ITER"]:
         return None
-    return _Body(code, head + 1, (head + 2, 1), {head + 1}, set()).facts()
+    return _Body(code, head + 1, ((head + 2, 1),), {head + 1}, set()).facts()
 
 
 @functools.lru_cache(512)
@@ -146,10 +149,10 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     flow, n = flow_of(code), jump_at(code, at)
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
     if head is None:
-        return _test_of_for(code, n) or _test_of_while(code, n)
+        return _test_of_for(code, n) or _test_of_while(code, n) or _test_within(code, n)
     exits = {m: e for m in range(len(flow.steps)) if (e := flow.exit(m, head)) is not None}
     ends, left = set(exits), set(exits.values())
-    return _test_of(_Body(code, n, (head, 0), ends, left, around=head), head)
+    return _test_of(_Body(code, n, ((head, 0),), ends, left, around=head), head)
 
 
 def _test_of_for(code: types.CodeType, n: int) -> Test | None:
@@ -163,12 +166,13 @@ def _test_of_for(code: types.CodeType, n: int) -> Test | None:
     if flow.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
         return None
     stays = sides[1] if left[0] == sides[0] else sides[0]
-    body = _Body(code, n, (stays, 0), {n}, {left[0]}, head)
+    body = _Body(code, n, ((stays, 0),), {n}, {left[0]}, head, head)
     end = flow.target(head) or 0
     alike = stays == head and flow.popped(left[0]) == flow.popped(end)
     loop = body.facts()
-    turn, others = flow.steps[head + 1].offset, flow.places(body.others)
-    return Test(loop, flow.asks_for(n, stays), turn, alike, others)
+    turn = flow.steps[head + 1].offset
+    others, elsewhere = map(flow.places, (body.others, body.elsewhere))
+    return Test(loop, flow.asks_for(n, stays), turn, alike, others, elsewhere)
 
 
 def _test_of_while(code: types.CodeType, n: int) -> Test | None:
@@ -190,9 +194,33 @@ def _while_left_at(code: types.CodeType, n: int, ways: Set[int]) -> Test | None:
     stays, left = ([s for s in flow.sides(n) if (s in inside) is side] for side in (True, False))
     if len(stays) != 1 or len(left) != 1 or n not in inside or left[0] not in ways:
         return None
-    first, ends, exits = (stays[0], 0), {n}, {left[0]}
-    body = _Body(code, n, first, ends, exits, around=head)
+    body = _Body(code, n, ((stays[0], 0),), {n}, {left[0]}, around=head)
     return _test_of(body, stays[0])
+
+
+def _test_within(code: types.CodeType, n: int) -> Test | None:
+    """A condition that all rounds of the innermost loop around it ask for, and that stays in it.
+
+    It is a test where none that leaves the loop is asked for in all rounds.
+    """
+    flow = flow_of(code)
+    n = flow.copy_within(n)
+    head = next(iter(flow.heads_around(n)), None)
+    inside = set() if head is None else flow.within(head)
+    jumps = {m: flow.sides(m) for m in inside}
+    leaving = {m for m, sides in jumps.items() if any(s not in inside for s in sides)}
+    sides = jumps.get(n, ())
+    if len(sides) < 2 or not leaving or n in leaving or head is None or flow.avoids(head, n):
+        return None
+    if not all(flow.avoids(head, m) for m in leaving):
+        return None
+    exits = {s for m in leaving for s in jumps[m]} - inside
+    iterates = head if flow.steps[head].opname == "FOR_ITER" else None
+    firsts = tuple((s, 0) for s in sides)
+    body = _Body(code, n, firsts, {n}, exits, iterates, head, stays_in=True)
+    turn = None if iterates is None else flow.steps[head + 1].offset
+    loop, elsewhere = body.facts(), flow.places(body.elsewhere)
+    return Test(loop, None, turn, elsewhere=elsewhere) if elsewhere else None
 
 
 def _test_of(body: _Body, stays: int) -> Test:
@@ -204,21 +232,22 @@ def _test_of(body: _Body, stays: int) -> Test:
 
 @dataclass(eq=False)
 class _Body:
-    """The instructions of a round, from the `first` to `ends`.
+    """The instructions of a round, from one of the `firsts` to `ends`.
 
-    `first` comes with the values that lie above the iterator of a `for`, the innermost one, there.
-    `head` is the instruction that stands for the loop; `exits` are where it goes on after it. On
-    its way a round takes the next item of the `for` that `iterates`. Of a `while`, `around` is the
-    instruction to which it leads back.
+    Each of the `firsts` comes with the values that lie above the iterator of a `for`, the innermost
+    one, there. `head` is the instruction that stands for the loop, which it may leave unless it
+    `stays_in`; `exits` are where it goes on after it. On its way a round takes the next item of the
+    `for` that `iterates`. Of a `while`, `around` is the instruction to which it leads back.
     """
 
     code: types.CodeType
     head: int
-    first: tuple[int, int]
+    firsts: tuple[tuple[int, int], ...]
     ends: set[int]
     exits: set[int]
     iterates: int | None = None
     around: int | None = None
+    stays_in: bool = False
 
     def __post_init__(self) -> None:
         self.flow = flow_of(self.code)
@@ -248,16 +277,22 @@ class _Body:
                 refused = refused or found.refused
         step = self.steps[self.head]
         line = (step.positions.lineno if step.positions else None) or self.code.co_firstlineno
-        start = self.steps[self.first[0]].offset
         bound = frozenset(name for n in self.depths for name in local(self.steps[n])[1])
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
         appended = self._appended() - bound - self._seen()
         always = NOT_SURE
         if not refused:
-            always = surely(self.steps, self.follows, self.depths, self.first[0])
+            begins = {n for n, _ in self.firsts}
+            always = surely(self.steps, self.follows, self.depths, begins)
         names = (frozenset(outside), carried, left, refused, bound, appended, always)
-        return LoopCode(start, line, *names)
+        return LoopCode(self.begin, line, *names)
+
+    @property
+    def begin(self) -> int:
+        """The place that stands for where a round begins."""
+        first = self.head if self.stays_in else self.firsts[0][0]
+        return self.steps[first].offset
 
     def _appended(self) -> frozenset[str]:
         """The local names that the body reads for their methods `append` and `extend` alone."""
@@ -271,7 +306,7 @@ class _Body:
         return frozenset(found - others)
 
     def _walk(self) -> str:
-        waiting = [self.first]
+        waiting = [*self.firsts]
         while waiting:
             n, depth = waiting.pop()
             if n in self.depths or n in self.ends:
@@ -308,7 +343,7 @@ class _Body:
         if len(sides) < 2:
             return False
         stays = [s for s in sides if not flow.leads_to(s, self.exits, iterates)]
-        if len(stays) == 1:
+        if len(stays) == 1 and not self.stays_in:
             self.others[n] = stays[0]
             return True
         inside = [s for s in sides if s in self.within]
@@ -332,15 +367,16 @@ class _Body:
     def _handles(self, entry: Any) -> bool:
         """Whether a handler is one of `try` or `with` that stands in the body."""
         n = self.place.get(entry.target)
-        inside = self.steps[self.first[0]].offset <= entry.start
+        inside = self.begin <= entry.start
         return inside and n is not None and self.steps[n].opname == "PUSH_EXC_INFO"
 
     def _carried(self) -> frozenset[str]:
-        """Names read before they are bound: live at the first instruction, none at the head.
+        """Names read before they are bound: live where a round begins, none at the head.
 
         A name that other functions see may be read by any that is called.
         """
-        return Live(self.steps, self.follows).at(self.first[0]) | self._seen()
+        alive = Live(self.steps, self.follows)
+        return self._seen().union(*(alive.at(n) for n, _ in self.firsts))
 
     def _seen(self) -> frozenset[str]:
         return frozenset({*self.code.co_cellvars, *self.code.co_freevars})
@@ -351,7 +387,7 @@ class _Body:
             return bound  # anything may be read
         alive = _live_in(self.code)
         again = self.iterates is not None or self.elsewhere
-        after = [*self.exits, self.first[0]] if again else list(self.exits)
+        after = [*self.exits, *[n for n, _ in self.firsts]] if again else list(self.exits)
         if not self.exits:
             after = [self.place[self.steps[self.head].argval]]
         return bound & self._seen().union(*map(alive.at, after))

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from minicc.frontends.trace.loops.code import Test, test_at
-from minicc.frontends.trace.loops.flow import jump_at
+from minicc.frontends.trace.loops.flow import asked_at, flow_of, innermost
 from minicc.frontends.trace.loops.opened import close, open_around, open_before, shut
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
@@ -28,14 +28,20 @@ _TRIES = 3  # of a loop whose types may settle after a round
 
 
 class LastRound(NamedTuple):
-    """The round of a loop that a test leaves for elsewhere: the frame, and the jump that asks.
+    """The round of a loop that a test leaves for elsewhere: the frame, and the way that it takes.
 
-    `elsewhere` has what the conditions of all such jumps are if they stay.
+    The way has the sides by the jumps that ask, the one that leaves the loop last. None asks twice
+    in a round, so `told` are those of which it is known.
     """
 
     frame: FrameType
-    jump: int
-    elsewhere: Mapping[int, bool]
+    way: Mapping[int, bool]
+    told: set[int]
+
+    @property
+    def loop(self) -> int | None:
+        """The head of the loop."""
+        return innermost(self.frame.f_code, next(iter(self.way)))
 
 
 def told(recorder: Recorder, condition: Tracer) -> bool | None:
@@ -50,7 +56,10 @@ def told(recorder: Recorder, condition: Tracer) -> bool | None:
     if side is None and frame is not None:
         open_around(recorder, frame)
     if side is None and recorder.loops:
-        return bool(recorder.loops[-1].choose(as_bool(recorder, condition)))
+        capture = recorder.loops[-1]
+        side = bool(capture.choose(as_bool(recorder, condition)))
+        if isinstance(capture, WhileCapture) and frame is not None:
+            capture.note(frame, side)
     return side
 
 
@@ -63,6 +72,8 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
     side = _told_again(recorder, frame)
     if side is None and capture is not None:
         side = capture.passed(condition, test)
+        if side is not None:
+            capture.note(frame, side)
     if side is not None:
         return side
     if test is None:
@@ -70,6 +81,8 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
     site = Site(frame, test.loop)
     turn = recorder.turns.get((id(frame), test.turn))
     if test.turn is not None and (turn is None or not turn.left):
+        return None
+    if test.stays is None and _is_in_round(recorder, capture, site):
         return None
     first = condition
     if capture is not None and capture.key == site.key:
@@ -81,25 +94,27 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
         if capture is None:
             return None
         capture.first_condition = condition
-        capture.begin()
-        return test.stays
+        return capture.enter()
     capture.condition = Tracer(recorder, as_bool(recorder, condition), scalar=True)
     if not capture.ends():
-        capture.begin()
-        return test.stays
+        return capture.enter()
     if not capture.why:
         capture.require_masks()
         capture.why = capture.why_slow(capture.states)
     if not capture.why:
         goes_on = capture.finish_at(first)
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
-        left_by = capture.left_by
+        left_by, ways, asked = capture.left_by, capture.ways_out, capture.last_asked
         del capture, inner, first
-        if left_by is not None and (by := _number(recorder, left_by, len(test.elsewhere))):
-            jump = [*test.elsewhere][by - 1]
-            recorder.last_round = LastRound(frame, jump, test.elsewhere)
-            return test.stays
-        over = test.alike or not goes_on.read("bool", NEEDS)
+        by = 0 if left_by is None else _number(recorder, left_by, len(ways), test)
+        if by:
+            recorder.last_round = LastRound(frame, ways[by - 1], set())
+        again = _told_again(recorder, frame) if by else None
+        if again is not None:
+            return again
+        if test.stays is None:
+            return _truth(recorder, asked)
+        over = not by and (test.alike or not goes_on.read("bool", NEEDS))
         return test.stays != over
     shut(recorder, site)
     capture.abandon()
@@ -108,13 +123,31 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
     return bool(first.see("bool", NEEDS))
 
 
-def _number(recorder: Recorder, x: Tracer, most: int) -> int:
-    """A number up to `most`: what Python reads, or where a loop around is recorded, one of all."""
+def _truth(recorder: Recorder, x: Tracer | None) -> bool:
+    """A truth value, as Python reads it or a loop around that is recorded has both sides."""
+    assert x is not None
     if not recorder.loops:
+        return bool(x.see("bool", NEEDS))
+    return bool(recorder.loops[-1].choose(x.value()))
+
+
+def _number(recorder: Recorder, x: Tracer, most: int, test: Test) -> int:
+    """Which way a loop was left, of so many; 0 for none, where its test or its items ended it."""
+    surely = test.stays is None and test.turn is None
+    if not recorder.loops and not (surely and most == 1):
         return int(x.see("int", NEEDS))
-    choose, value = recorder.loops[-1].choose, x.value()
-    asked = (recorder.emit(graph.Eq, value, recorder.scalar(k, I64)) for k in range(1, most + 1))
-    return next((k for k, equal in enumerate(asked, 1) if choose(equal)), 0)
+    value = x.value()
+    asked = range(1, most + (not surely))
+    equal = (recorder.emit(graph.Eq, value, recorder.scalar(k, I64)) for k in asked)
+    known = zip(asked, equal, strict=True)
+    return next((k for k, e in known if recorder.loops[-1].choose(e)), most * surely)
+
+
+def _is_in_round(recorder: Recorder, capture: WhileCapture | None, site: Site) -> bool:
+    """Whether a round of the loop is recorded from another place, or its last one gone through."""
+    last: LastRound | None = recorder.last_round
+    again = last is not None and last.frame is site.frame and last.loop == site.loop
+    return again or bool(capture and capture.key != site.key and capture.site.loop == site.loop)
 
 
 def _told_again(recorder: Recorder, frame: FrameType) -> bool | None:
@@ -122,11 +155,24 @@ def _told_again(recorder: Recorder, frame: FrameType) -> bool | None:
     last: LastRound | None = recorder.last_round
     if last is None or last.frame is not frame:
         return None
-    jump = jump_at(frame.f_code, frame.f_lasti)
-    if jump != last.jump:
-        return last.elsewhere.get(jump)
-    recorder.last_round = None
-    return not last.elsewhere[jump]
+    jump = asked_at(frame.f_code, frame.f_lasti)
+    outside = last.loop not in flow_of(frame.f_code).heads_around(jump)
+    if outside or jump in last.told:  # Python knew that it leaves the loop
+        recorder.last_round = None
+        return None
+    if jump == next(reversed(last.way)):
+        recorder.last_round = None
+    elif jump in last.way:
+        last.told.add(jump)
+    return last.way.get(jump)
+
+
+def _pending(last: LastRound | None, site: Site) -> LastRound | None:
+    """The last round that is gone through, if a loop that begins stands within it."""
+    flow = flow_of(site.frame.f_code)
+    around = flow.heads_around(flow.place[site.code.head])[1:]
+    inside = last is not None and last.frame is site.frame
+    return last if last and inside and last.loop in around else None
 
 
 def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> WhileCapture | None:
@@ -146,7 +192,7 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
         shut(recorder, site)
         return None
     stands = close(recorder, site)
-    recorder.last_round = None
+    recorder.last_round = _pending(recorder.last_round, site)
     return WhileCapture(recorder, site, test, reach, turn, stands)
 
 

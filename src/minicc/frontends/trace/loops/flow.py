@@ -81,6 +81,27 @@ class Flow:
                     self._jumps.setdefault(step.positions, []).append(m)
         return (m for m in self._jumps.get(self.steps[n].positions, ()) if m != n)
 
+    def copy_within(self, n: int) -> int:
+        """The jump in a loop of which Python has a copy before it; the jump itself if it has none.
+
+        All jumps of one condition have copies there, in the same order.
+        """
+        alike = sorted((n, *self.copies(n)))
+        inside = [m for m in alike if len(self.heads_around(m)) > len(self.heads_around(n))]
+        before = [m for m in alike if m not in inside]
+        return inside[before.index(n)] if len(inside) == len(before) else n
+
+    def avoids(self, head: int, n: int) -> bool:
+        """Whether a round of a loop may come by an instruction of it."""
+        seen: set[int] = set()
+        waiting = [m for m in self.follows[head] if head != n]
+        while waiting and head not in seen:
+            m = self.after(waiting.pop())
+            if m != n and m not in seen and m in self.within(head):
+                seen.add(m)
+                waiting += self.follows[m]
+        return head in seen
+
     def places(self, jumps: Mapping[int, int]) -> Mapping[int, bool]:
         """For jumps and their copies what they ask for, so that they lead to where they stay."""
         found: dict[int, bool] = {}
@@ -192,6 +213,16 @@ def raises_at(code: types.CodeType, at: int) -> bool | None:
     sides = flow.sides(n)
     raising = [s for s in sides if flow.raises(s)]
     return flow.asks_for(n, raising[0]) if len(raising) == 1 < len(sides) else None
+
+
+def innermost(code: types.CodeType, n: int) -> int | None:
+    """The head of the innermost loop around an instruction."""
+    return next(iter(flow_of(code).heads_around(n)), None)
+
+
+def asked_at(code: types.CodeType, at: int) -> int:
+    """The jump that `jump_at` gives, or its copy in the loop where it stands before one."""
+    return flow_of(code).copy_within(jump_at(code, at))
 
 
 def jump_at(code: types.CodeType, at: int) -> int:

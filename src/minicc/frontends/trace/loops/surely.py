@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dis
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from minicc.frontends.trace.loops.liveness import local
@@ -32,9 +32,9 @@ def surely(
     steps: Sequence[dis.Instruction],
     follows: Mapping[int, Sequence[int]],
     depths: Mapping[int, int],
-    first: int,
+    firsts: Set[int],
 ) -> Surely:
-    """What all ways do from the `first` of some instructions until they leave these.
+    """What all ways do from the `firsts` of some instructions until they leave these.
 
     `follows` has what may run after each, and `depths` how many values lie on the stack before it.
     A `for` within is taken to have a round.
@@ -64,7 +64,7 @@ def surely(
     while changed:
         changed = False
         for n in order:
-            here = does[n] | (0 if n == first else until(n))
+            here = does[n] | (0 if n in firsts else until(n))
             if here != known[n]:
                 known[n], changed = here, True
     surely_done = -1

@@ -29,7 +29,7 @@ from minicc.frontends.trace.loops.carried import Carried, CarriedCount, CarriedE
 from minicc.frontends.trace.loops.choices import ANY, Left
 from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.extents import in_all_rounds
-from minicc.frontends.trace.loops.flow import flow_of, jump_at, raises_at
+from minicc.frontends.trace.loops.flow import asked_at, flow_of, innermost, jump_at, raises_at
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.opened import (
     grown,
@@ -124,13 +124,22 @@ class WhileCapture(Capture):
             recorder.frames.follow(site.frame, self._look)
         self.first_condition: Tracer
         self.condition: Tracer  # that was asked last
+        self._asks: Value  # what a test that does not leave the loop was told as a round began
+        self.last_asked: Tracer | None = None  # and as the last one did
         self._more: Value  # whether another round follows, as a round tells
-        # which test left the loop for elsewhere, counted from 1, as a round and the loop tell
+        self._path: dict[int, bool] = {}  # the sides that a way has taken, by their jumps
+        # the ways that leave the loop for elsewhere, the jump that does so last
+        self.ways_out: list[Mapping[int, bool]] = []
+        # which of them left the loop, counted from 1, as a round and the loop tell
         self._left_by: Value
         self.left_by: Tracer | None = None
         self._rounds: State
 
     def begin(self) -> Index:
+        if not self.choices.sides:
+            self._asks = Value(TensorType(BOOL), "asks")
+            self.ways_out = []
+        self._path = {}
         number = super().begin()
         if self.turn is not None:
             self.turn.here = number
@@ -138,6 +147,20 @@ class WhileCapture(Capture):
         self._start |= stands
         self.site.bind(stands)
         return number
+
+    def enter(self) -> bool:
+        """Begin a round, or another way through one; what the test is told."""
+        self.begin()
+        stays = self.test.stays
+        side = self.choose(self._asks) if stays is None else stays
+        self.note(self.site.frame, side)
+        return side
+
+    def note(self, frame: FrameType, side: bool) -> None:
+        """Note which side a way takes where it asks, if no round asks there twice."""
+        jump = asked_at(frame.f_code, frame.f_lasti)
+        if frame is self.site.frame and innermost(frame.f_code, jump) == self.site.loop:
+            self._path[jump] = side
 
     def _as_carried(self, name: str, now: Any) -> Carried:
         if name in self._stands:
@@ -195,9 +218,10 @@ class WhileCapture(Capture):
             self.choices.passed(value, others[jump], self._left_here)
             return others[jump]
         if jump in elsewhere:
-            by = [*elsewhere].index(jump) + 1
-            self.choices.passed(value, elsewhere[jump], partial(self._left_elsewhere, by))
-            return elsewhere[jump]
+            stays = elsewhere[jump]
+            way = {**self._path, asked_at(code, at): not stays}
+            self.choices.passed(value, stays, partial(self._left_elsewhere, way))
+            return stays
         raising = raises_at(code, at)
         if raising is None or (test is not None and test.loop.head == self.site.code.head):
             return None
@@ -218,14 +242,17 @@ class WhileCapture(Capture):
         self._touched |= {id(b): b for b in boxes}
         return names, {id(b): b.content for b in boxes}
 
-    def _left_elsewhere(self, by: int) -> Left:
+    def _left_elsewhere(self, way: Mapping[int, bool]) -> Left:
         """What the round began with, and that it is to be gone through again."""
-        return self._start | self._ended(by, rounds=False) | self._counts(), {}
+        self.ways_out.append(way)
+        ended = self._ended(len(self.ways_out), rounds=False)
+        return self._start | ended | self._counts(), {}
 
     def _ended(self, left_by: int = 0, rounds: bool = True) -> dict[str, Any]:
         """What a way tells that ends the loop, maybe with counts as the round began with them."""
-        condition = Tracer(self.recorder, np.array(not self.test.stays), scalar=True)
-        return self._told(condition, left_by, int(rounds))
+        stays = self.test.stays
+        condition = self._asks if stays is None else np.array(not stays)
+        return self._told(Tracer(self.recorder, condition, scalar=True), left_by, int(rounds))
 
     def _counts(self) -> dict[str, Any]:
         """The names whose value the number of rounds tells, which ways need not."""
@@ -249,7 +276,7 @@ class WhileCapture(Capture):
         for n in self._carried:
             if isinstance(now[n], Tracer) and not now[n].scalar and now[n].looks_at() is not None:
                 raise Unlike(f"`{n}` shows another array after the loop")
-        self._more = self._goes_on(self.condition)
+        self._more = self._goes_on(self.condition, self._left_by)
         number = Value(TensorType(I64), "rounds")
         after = recorder.emit(graph.Add, number, told[_ROUNDS].value())
         self._rounds = State(number, number, after)  # of which no round asks the first
@@ -265,9 +292,12 @@ class WhileCapture(Capture):
             learned.masks = True
             self.recorder.end(Again())
 
-    def _goes_on(self, condition: Tracer) -> Value:
-        value = as_bool(self.recorder, condition)
-        return value if self.test.stays else self.recorder.emit(graph.Not, value)
+    def _goes_on(self, condition: Tracer, left_by: Value) -> Value:
+        recorder = self.recorder
+        if self.test.stays is None:
+            return recorder.emit(graph.Eq, left_by, recorder.scalar(0, I64))
+        value = as_bool(recorder, condition)
+        return value if self.test.stays else recorder.emit(graph.Not, value)
 
     def finish_at(self, first: Tracer) -> Tracer:
         """Make the loop of the graph, which begins where `first` lets it, and bind its results.
@@ -285,10 +315,12 @@ class WhileCapture(Capture):
         self._restore()
         zero = recorder.scalar(0, I64)
         nothing = State(zero, self._rounds.arg, self._rounds.after)
-        go = self._goes_on(first)
+        go = self._goes_on(first, zero)
         going = State(go, Value(go.type), self._more)
         left = State(zero, Value(zero.type), self._left_by)
         states = [*self.states, nothing, going, *[left] * bool(self.test.elsewhere)]
+        if self.test.stays is None:
+            states.append(State(as_bool(recorder, first), self._asks, self.condition.value()))
         # what fails on a side that is not taken is told as well: NumPy runs the call then
         unneeded = filter(self._is_alike, self._unneeded(states))
         states += [self._last(v) for v in unneeded]
@@ -298,6 +330,8 @@ class WhileCapture(Capture):
         made_of, (rounds, goes, *more) = made_of[: len(self.states)], made_of[len(self.states) :]
         if self.test.elsewhere:
             self.left_by = Tracer(recorder, more[0], scalar=True)
+        if self.test.stays is None:
+            self.last_asked = Tracer(recorder, more[1], scalar=True)
         for w, value in zip(self._written.values(), made_of, strict=False):
             w.box.hold(value, self._roots[id(w.box)][2] + 1)
         results = self._by_value(made_of)
