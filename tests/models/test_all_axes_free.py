@@ -240,6 +240,13 @@ def test_axes_of_extent_1_are_those_that_sizes_say() -> None:
     assert len(session._compiled) == 3
 
 
+def test_windows_that_an_axis_is_too_short_for() -> None:
+    """Even where steps beyond 1 would leave none of them, and not fewer."""
+    windows = node("UnfoldTensor", "x", domain="com.microsoft", dim=1, size=3, step=2)
+    sizes = [{"a": 2, "b": n} for n in (5, 4, 3, 2, 1, 8)]
+    check(Case([windows], {"x": ("a", "b")}, sizes))
+
+
 def test_sizes_that_fit_no_operator_are_the_users_mistake() -> None:
     grid = next(case for name, case in CASES.items() if name.startswith("GridSample"))
     session = InferenceSession(model_of(grid).SerializeToString())

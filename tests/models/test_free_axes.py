@@ -50,7 +50,7 @@ def model_of(case: Case) -> ModelProto:
     held = [numpy_helper.from_array(np.asarray(v), k) for k, v in dict(case.constants).items()]
     results = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in case.results]
     body = helper.make_graph(case.nodes, "test", given, results, held)
-    opsets = [helper.make_opsetid("", case.opset)]
+    opsets = [helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(body, opset_imports=opsets, ir_version=9)
 
 

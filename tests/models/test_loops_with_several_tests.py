@@ -204,9 +204,10 @@ class Drawn:
                 out += [f"{indent}if {self.condition(1)}:", *self.end(inner)]
             elif chance < 0.31 and not depth:
                 out += [f"{indent}for j in range(6):", *self.lines(inner, depth + 1, 1)]
-            elif chance < 0.37 and not depth:
-                head = self.random.choice(["j < 4", f"j < 4 and {self.condition(1)}"])
-                out += [f"{indent}j = 0", f"{indent}while {head}:", f"{inner}j += 1"]
+            elif chance < 0.37 and depth < 2:
+                j = f"j{depth}"
+                head = self.random.choice([f"{j} < 4", f"{j} < 4 and {self.condition(1)}"])
+                out += [f"{indent}{j} = 0", f"{indent}while {head}:", f"{inner}{j} += 1"]
                 out += self.lines(inner, depth + 1, 2)
             else:
                 out.append(indent + self.pick(_LINES))
@@ -441,6 +442,84 @@ def test_loops_within_loops_are_left_in_the_middle(f: Function) -> None:
         assert same(compiled(x, y), f(x, y))
     loops = compiled.explain(x, y).loops
     assert len(loops) == 2
+    assert all("a loop of the graph" in text for text in loops)
+
+
+def grown_on_one_side(x: Any, y: Any) -> Any:
+    out = np.zeros(len(x))
+    for k in range(len(x)):
+        if x[k] > y[0]:
+            v, n = x[k], 0
+            while v < 100:
+                v = v * 1.5
+                n += 1
+            out[k] = n
+        else:
+            out[k] = -1
+    return out
+
+
+def endless_on_the_other_side(x: Any, y: Any) -> Any:
+    for k in range(len(x)):
+        if x[k] > 0:
+            while x[k] < 1000:
+                x[k] *= 2
+    return x
+
+
+def after_a_branch(x: Any, y: Any) -> Any:
+    t = 0
+    for k in range(len(x)):
+        if x[k] > y[k]:
+            t += 1
+        v = np.abs(x[k]) + 0.1
+        while v < 10:
+            v = v * 3
+            if v > 7 and k % 2 == 0:
+                break
+        x[k] = v
+    return t, x
+
+
+def passed_in_turns(x: Any, y: Any) -> Any:
+    i, s = 0, 0.0
+    while i < len(x):
+        if x[i] < y[i]:
+            while i < len(x) and x[i] < y[i]:
+                i += 1
+        else:
+            s += x[i]
+            i += 1
+    return s, i
+
+
+def damped(x: Any, y: Any) -> Any:
+    z = x + 1
+    for n in range(50):
+        f = z**3 - 2
+        if np.max(np.abs(f)) < 1e-10 and n > 2:
+            return z, n
+        step = f / (3 * z**2)
+        while np.max(np.abs(step)) > 0.25:
+            step *= 0.5
+        z = z - step
+    return z, -1
+
+
+@pytest.mark.parametrize(
+    "f",
+    [grown_on_one_side, endless_on_the_other_side, after_a_branch, passed_in_turns, damped],
+)
+def test_loops_in_branches(f: Function) -> None:
+    """A loop has no round on a side that is not taken, where it might not end."""
+    compiled, rng = minicc.jit(f, threads=1), np.random.default_rng(3)
+    for _ in range(3):
+        x, y = rng.permutation(30) * 0.1, rng.permutation(30) * 0.1
+        mine, theirs = x.copy(), x.copy()
+        assert same(compiled(mine, y), f(theirs, y))
+        assert same(mine, theirs)
+    loops = compiled.explain(x, y).loops
+    assert len(loops) in (1, 2)
     assert all("a loop of the graph" in text for text in loops)
 
 

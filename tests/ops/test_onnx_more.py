@@ -378,7 +378,7 @@ def test_frames_of_a_short_time_transform() -> None:
             (got,), _ = results("STFT", *given, opset=17)
             assert got.shape == (*exact.shape, 2)
             np.testing.assert_allclose(got, _parts(exact), atol=2e-4)
-    with pytest.raises(MiniccError, match="a frame of 400 does not fit into 399"):
+    with pytest.raises(MiniccError, match="a window of 400 at dilation 1 does not fit into 399"):
         results("STFT", signal[:, :399, None], np.array(160), None, np.array(400), opset=17)
 
 

@@ -17,7 +17,7 @@ from minicc.ir.graph.contract import Contract, Conv, parse_equation
 from minicc.ir.graph.control import If, Scan, Sized
 from minicc.ir.graph.elementwise import Elementwise
 from minicc.ir.graph.indexing import GatherElements, GatherND, ScatterElements, ScatterND
-from minicc.ir.graph.movement import Broadcast, Concat, Pad, Reshape, Slice
+from minicc.ir.graph.movement import Broadcast, Concat, Frames, Pad, Reshape, Slice
 from minicc.ir.graph.reduce import Window
 from minicc.ir.graph.shapes import product
 
@@ -129,6 +129,8 @@ def natural_numbers(op: Op) -> Iterator[Dim]:
         wanted += [extent - n for k, (extent, n) in pairs if k != op.axis]
     elif isinstance(op, Pad):
         wanted += [*op.low, *op.high]
+    elif isinstance(op, Frames):
+        wanted.append(op.result.type.shape[op.axis] - 1)
     elif isinstance(op, Window | Conv):
         wanted += [n - 1 for n in _windows(op)]
         wanted += [k - 1 for k in op.w.type.shape[2:]] if isinstance(op, Conv) else []

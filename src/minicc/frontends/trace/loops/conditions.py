@@ -179,8 +179,6 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
     """The capture of a loop whose test is asked for the first time."""
     code = site.code
     why = code.refused or recorder.learned[site.key].refused
-    if any(c.choices.asked for c in recorder.loops):
-        why = why or "stands in a branch, and might not end"
     reach = Reach(recorder) if why else Reach.of(recorder, site)
     why = why or reach.why
     if why:

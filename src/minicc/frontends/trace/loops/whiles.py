@@ -299,6 +299,17 @@ class WhileCapture(Capture):
         value = as_bool(recorder, condition)
         return value if self.test.stays else recorder.emit(graph.Not, value)
 
+    def _where_taken(self, condition: Value) -> Value:
+        """A condition that is false on a side of a branch which a round around does not take.
+
+        There the loop might not end.
+        """
+        emit = self.recorder.emit
+        for around in self.recorder.loops:
+            for asked, side in around.choices.path():
+                condition = emit(graph.And, condition, asked if side else emit(graph.Not, asked))
+        return condition
+
     def finish_at(self, first: Tracer) -> Tracer:
         """Make the loop of the graph, which begins where `first` lets it, and bind its results.
 
@@ -315,7 +326,7 @@ class WhileCapture(Capture):
         self._restore()
         zero = recorder.scalar(0, I64)
         nothing = State(zero, self._rounds.arg, self._rounds.after)
-        go = self._goes_on(first, zero)
+        go = self._where_taken(self._goes_on(first, zero))
         going = State(go, Value(go.type), self._more)
         left = State(zero, Value(zero.type), self._left_by)
         states = [*self.states, nothing, going, *[left] * bool(self.test.elsewhere)]
