@@ -76,7 +76,7 @@ class Test(NamedTuple):
     In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
     goes on as one that has had all its items. `others` are tests within a round that leave the loop
     for the same place, by the places of their jumps, each with what its condition is if it stays.
-    `elsewhere` are those that leave a `while` for other places, as a `return` in its middle does.
+    `elsewhere` are those that leave it for other places, as a `return` in its middle does.
     """
 
     loop: LoopCode
@@ -205,7 +205,7 @@ def _test_within(code: types.CodeType, n: int) -> Test | None:
     """
     flow = flow_of(code)
     n = flow.copy_within(n)
-    head = next(iter(flow.heads_around(n)), None)
+    head = flow.innermost(n)
     inside = set() if head is None else flow.within(head)
     jumps = {m: flow.sides(m) for m in inside}
     leaving = {m for m, sides in jumps.items() if any(s not in inside for s in sides)}
@@ -237,7 +237,7 @@ class _Body:
     Each of the `firsts` comes with the values that lie above the iterator of a `for`, the innermost
     one, there. `head` is the instruction that stands for the loop, which it may leave unless it
     `stays_in`; `exits` are where it goes on after it. On its way a round takes the next item of the
-    `for` that `iterates`. Of a `while`, `around` is the instruction to which it leads back.
+    `for` that `iterates`. Of one that may be left for elsewhere, `around` is the loop's head.
     """
 
     code: types.CodeType

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from minicc.frontends.trace.loops.code import Test, test_at
-from minicc.frontends.trace.loops.flow import asked_at, flow_of, innermost
+from minicc.frontends.trace.loops.flow import asked_at, flow_of
 from minicc.frontends.trace.loops.opened import close, open_around, open_before, shut
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
@@ -41,7 +41,7 @@ class LastRound(NamedTuple):
     @property
     def loop(self) -> int | None:
         """The head of the loop."""
-        return innermost(self.frame.f_code, next(iter(self.way)))
+        return flow_of(self.frame.f_code).innermost(next(iter(self.way)))
 
 
 def told(recorder: Recorder, condition: Tracer) -> bool | None:

@@ -66,8 +66,12 @@ class Flow:
 
     def while_around(self, n: int) -> int | None:
         """The head of the innermost loop around an instruction, if that is a `while`."""
-        head = next(iter(self.heads_around(n)), None)
+        head = self.innermost(n)
         return None if head is None or self.steps[head].opname == "FOR_ITER" else head
+
+    def innermost(self, n: int) -> int | None:
+        """The head of the innermost loop around an instruction."""
+        return next(iter(self.heads_around(n)), None)
 
     def heads_around(self, n: int) -> list[int]:
         """The heads of the loops around an instruction, the innermost first."""
@@ -213,11 +217,6 @@ def raises_at(code: types.CodeType, at: int) -> bool | None:
     sides = flow.sides(n)
     raising = [s for s in sides if flow.raises(s)]
     return flow.asks_for(n, raising[0]) if len(raising) == 1 < len(sides) else None
-
-
-def innermost(code: types.CodeType, n: int) -> int | None:
-    """The head of the innermost loop around an instruction."""
-    return next(iter(flow_of(code).heads_around(n)), None)
 
 
 def asked_at(code: types.CodeType, at: int) -> int:

@@ -73,7 +73,7 @@ def _line(flow: Any, n: int) -> int | None:
 
 def _entry_around(code: CodeType, at: int) -> Entry | None:
     """The entry of the innermost loop around a place."""
-    head = next(iter(heads_around(code, at)), None)
+    head = flow_of(code).innermost(jump_at(code, at))
     return None if head is None else entry_of(code, head)
 
 

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.loops.code import LoopCode
-from minicc.frontends.trace.loops.flow import flow_of, innermost
+from minicc.frontends.trace.loops.flow import flow_of
 
 
 def names_of(frame: FrameType) -> dict[str, Any]:
@@ -35,8 +35,8 @@ class Site(NamedTuple):
     @property
     def loop(self) -> int | None:
         """The head of the loop in which its rounds begin."""
-        code = self.frame.f_code
-        return innermost(code, flow_of(code).place[self.code.head])
+        flow = flow_of(self.frame.f_code)
+        return flow.innermost(flow.place[self.code.head])
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.frame.f_code.co_filename)}:{self.code.line}"

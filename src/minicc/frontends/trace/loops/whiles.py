@@ -29,7 +29,7 @@ from minicc.frontends.trace.loops.carried import Carried, CarriedCount, CarriedE
 from minicc.frontends.trace.loops.choices import ANY, Left
 from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.extents import in_all_rounds
-from minicc.frontends.trace.loops.flow import asked_at, flow_of, innermost, jump_at, raises_at
+from minicc.frontends.trace.loops.flow import asked_at, flow_of, jump_at, raises_at
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.opened import (
     grown,
@@ -159,7 +159,7 @@ class WhileCapture(Capture):
     def note(self, frame: FrameType, side: bool) -> None:
         """Note which side a way takes where it asks, if no round asks there twice."""
         jump = asked_at(frame.f_code, frame.f_lasti)
-        if frame is self.site.frame and innermost(frame.f_code, jump) == self.site.loop:
+        if frame is self.site.frame and flow_of(frame.f_code).innermost(jump) == self.site.loop:
             self._path[jump] = side
 
     def _as_carried(self, name: str, now: Any) -> Carried:
