@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import math
+import pickle
 import queue
 import statistics
 import struct
@@ -178,6 +179,32 @@ def test_overflows_that_are_to_raise() -> None:
     with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
         compiled(zero)
     assert compiled(V).tolist() == (1 / V).tolist()
+
+
+def test_what_raises_in_numpy_alone_raises_in_each_call() -> None:
+    """The trace, which caught another error on its way, serves no later call."""
+
+    def named_where_caught(x: Any) -> Any:
+        try:
+            memoryview(x)
+        except TypeError:
+            caught = x + 1
+        return caught
+
+    check(named_where_caught, [(V,)] * 3)
+
+
+def test_an_array_of_a_library_is_written_to_by_numpy() -> None:
+    text = pickle.dumps(np.ones((2, 3)))
+
+    def less(x: Any) -> Any:
+        t = pickle.loads(text)
+        t[None] -= x
+        return t
+
+    compiled = minicc.jit(less)
+    with pytest.warns(PerformanceWarning, match="out= is an array from outside of the function"):
+        assert told(compiled(V)) == told(less(V))
 
 
 def test_objects_of_arrays_where_errors_are_caught() -> None:

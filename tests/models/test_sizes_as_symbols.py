@@ -120,7 +120,29 @@ def moved(x: Any, y: Any) -> Any:
             np.diff(x))  # fmt: skip
 
 
-ALL = [elementwise, reductions, product, stencil, recurrence, in_place, of_sizes, made, moved]
+def grids(x: Any, y: Any) -> Any:
+    n, levels = len(x), np.arange(3.0)
+    down, right = np.mgrid[:n, 1:4]
+    rows, columns = np.ogrid[-n : n + 1, 0 : 2 * n : 3]
+    right += 1
+    around = rows * rows + columns * columns <= n * n
+    return (down * x[:, None] + right, around, np.mgrid[2:n].sum(), np.indices((n, 2)).sum(1),
+            np.indices((2, n), np.float32, sparse=True)[1] * x, np.broadcast_to(levels, (n, 3)) + 1,
+            np.broadcast_arrays(levels[:, None], y)[0] * y)  # fmt: skip
+
+
+ALL = [
+    elementwise,
+    reductions,
+    product,
+    stencil,
+    recurrence,
+    in_place,
+    of_sizes,
+    made,
+    moved,
+    grids,
+]
 
 
 @pytest.mark.parametrize("f", ALL)

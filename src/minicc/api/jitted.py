@@ -207,7 +207,11 @@ class Jitted:
                         raise
                     raised = error
         if raised is not None:
-            return self._by_numpy(call, _spelt(raised), "fails")
+            # NumPy may raise as well, and has written till then
+            names = self._parameters.paths(call.values)  # of which the function may add to some
+            result = self._parameters.call(self.__wrapped__, call.values)
+            self._leave_to_numpy(call, names, _spelt(raised), "fails")
+            return result
         assert found is not None
         if found.plain:
             return self._parameters.call(self.__wrapped__, call.values)
@@ -225,7 +229,9 @@ class Jitted:
         if trial is None or found.traced.acts or trial.agrees(result, call.values):
             return result
         trial.restore(call.arrays)
-        return self._by_numpy(call, "", "NumPy gives another result, as errors are caught")
+        names = self._parameters.paths(call.values)
+        self._leave_to_numpy(call, names, "", "NumPy gives another result, as errors are caught")
+        return self._parameters.call(self.__wrapped__, call.values)
 
     def _worth(self, call: Call, missed: Missed | None) -> bool:
         """Whether a call is traced where nothing known fits it; else NumPy runs it."""
@@ -236,16 +242,10 @@ class Jitted:
         need = None if self._known.changed(call) else (call.key, call.all_told(), seen)
         return self._patience.allows(need, served, missed is not None)
 
-    def _by_numpy(self, call: Call, where: str, why: str) -> Any:
-        """What NumPy gives for a call, as for others like it from now on, if it raises nothing.
-
-        Where the trace raised, NumPy raises, and has written till then.
-        """
-        names = self._parameters.paths(call.values)  # of which the function may add to some
-        result = self._parameters.call(self.__wrapped__, call.values)
+    def _leave_to_numpy(self, call: Call, names: Any, where: str, why: str) -> None:
+        """Have NumPy run calls like this one from now on; `names` are the paths of its values."""
         found = self._left_to_numpy(call, UnsupportedError("MC0241", why, where=where))
         self._known.keep(call, found, names)
-        return result
 
     def _traced(
         self, call: Call, found: Specialisation | None, missed: Missed | None

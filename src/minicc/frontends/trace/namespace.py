@@ -94,6 +94,8 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
         return partial(_error_state, recorder, real, path)
     if real is np.r_ or real is np.c_:
         return Joiner(recorder, real)
+    if real is np.mgrid or real is np.ogrid:
+        return Grid(recorder, path, real)
     if real is np.vectorize:
         return lambda *args, **kwargs: refuse_calls_back(recorder, "np.vectorize")
     return TracedFunction(recorder, path) if callable(real) else real
@@ -213,6 +215,31 @@ class Joiner:
         if self._real is np.c_:
             arrays = [a[:, None] if a.ndim == 1 else a for a in arrays]
         return np_.concatenate(arrays, axis=-1 if self._real is np.c_ else 0)
+
+
+class Grid:
+    """`np.mgrid` and `np.ogrid`, whose arrays are the function's own."""
+
+    def __init__(self, recorder: Recorder, name: str, real: Any) -> None:
+        self._recorder = recorder
+        self._name = name
+        self._real = real
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        ends = [n for p in parts if isinstance(p, slice) for n in (p.start, p.stop, p.step)]
+        counted = not any(p.step.imag for p in parts if isinstance(p, slice) and p.step)
+        if not (counted and any(map(is_symbolic, ends))):
+            return call(self._recorder, f"{self._name}.__getitem__", (key,), {})
+        np_ = self._recorder.namespace
+        found = [np_.arange(p.start or 0, p.stop, p.step or 1) for p in parts]
+        dtype = np.result_type(*[a.dtype for a in found])
+        if not isinstance(key, tuple):
+            return found[0]
+        rows = [a.astype(dtype) for a in found]
+        if self._real is np.ogrid:
+            return np_.meshgrid(*rows, indexing="ij", sparse=True)
+        return np_.stack(np_.meshgrid(*rows, indexing="ij"))
 
 
 class Impure:

@@ -453,8 +453,8 @@ class Tracer(Operators):
         return array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out") == (None,):
-            del kwargs["out"]
+        if all(x is None for x in kwargs.get("out", ())):
+            kwargs.pop("out", None)
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         if getattr(np, ufunc.__name__, None) is not ufunc and name not in FUNCTIONS:
             real = ufunc if method == "__call__" else getattr(ufunc, method)

@@ -19,7 +19,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.indexing import FLAT, index_lens, taken
 from minicc.frontends.trace.lens import Lens
-from minicc.frontends.trace.loops.extents import Extent, same_number
+from minicc.frontends.trace.loops.extents import Extent, extents_among, same_number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Tracer
@@ -380,11 +380,8 @@ def broadcast_to(recorder: Recorder, array: Any, shape: Any) -> Any:
     """Repeated to a shape; it can't be written to."""
     wanted = (shape,) if isinstance(shape, (int, np.integer)) else shape
     extents = tuple([n if isinstance(n, int) else operator.index(n) for n in wanted])
-    return _fixed(
-        boxed(recorder, array),
-        ("broadcast", extents),
-        lambda a: np.broadcast_to(a, extents),
-        lambda value: recorder.broadcast(value, extents),
+    return boxed(recorder, array).look(
+        _repeated(recorder, "broadcast", extents, lambda a: np.broadcast_to(a, extents), None)
     )
 
 
@@ -398,13 +395,27 @@ def broadcast_arrays(recorder: Recorder, *args: Any) -> tuple[Any, ...]:
     def put(base: Value, new: Value) -> Value:
         recorder.refuse("MC0243", "an array that np.broadcast_arrays repeats is written to")
 
-    lens = Lens(
-        ("broadcast_arrays", shape),
-        lambda array: np.broadcast_arrays(array, like)[0],
-        lambda value: recorder.broadcast(value, shape),
-        put,
-    )
+    def move(array: Array) -> Array:
+        return np.broadcast_arrays(array, like)[0]
+
+    lens = _repeated(recorder, "broadcast_arrays", shape, move, put)
     return tuple(b if b.shape == shape else b.look(lens) for b in boxes)
+
+
+def _repeated(
+    recorder: Recorder,
+    name: str,
+    shape: tuple[int, ...],
+    move: Callable[[Array], Array],
+    put: Callable[[Any, Any], Any] | None,
+) -> Lens:
+    """How an array is seen that is repeated to a shape; one with symbols is no NumPy array's."""
+
+    def emit(content: Any) -> Value:
+        value = content if isinstance(content, Value) else recorder.lift(content)
+        return recorder.broadcast(value, shape)
+
+    return Lens((name, shape), move, emit, put, moves=bool(extents_among(shape)))
 
 
 @traces("diagonal", view=True)

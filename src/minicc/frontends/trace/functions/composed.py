@@ -231,6 +231,15 @@ def meshgrid(
     return tuple(np_.copy(v) for v in lines) if copy else lines
 
 
+@traces("indices")
+def indices(recorder: Recorder, dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """The coordinates of each place of a grid."""
+    np_ = recorder.namespace
+    lines = [np_.arange(n, dtype=dtype) for n in dimensions]
+    found = np_.meshgrid(*lines, indexing="ij", sparse=sparse)
+    return found if sparse else np_.stack(found)
+
+
 @traces("ix_", view=True)
 def ix_(recorder: Recorder, *args: Any) -> Any:
     """Indices of which each has an axis of its own."""
