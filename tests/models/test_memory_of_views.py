@@ -283,9 +283,21 @@ def test_fields_are_written_with_what_was_computed_before_others_were(f: Any, ro
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_diagonal_beyond_an_array_is_an_array() -> None:
-    """NumPy shows memory that is not the array's; what it holds is nobody's to say."""
-    x = np.arange(20.0).reshape(4, 5)
-    y = minicc.jit(lambda x: np.einsum("ii->i", x[:0, :4]), threads=1)(x)
-    assert type(y) is np.ndarray
-    assert y.shape == (4,)
+BEYOND = {
+    "the diagonal of what has 0 rows": lambda x: np.einsum("ii->i", x[:0, :4]),
+    "from a row to the next": lambda x: as_strided(x[2], (2, 6), (x.itemsize,) * 2),
+    "from a row backwards": lambda x: as_strided(x[1], (6,), (-x.itemsize,)),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+@pytest.mark.parametrize("element", [np.float64, np.complex64])
+def test_a_view_beyond_its_array_is_numpys(name: str, element: Any) -> None:
+    """It shows memory that the array has not, but maybe the one that the array is part of."""
+    x, f = np.arange(20).reshape(4, 5).astype(element), BEYOND[name]
+    g = minicc.jit(f, threads=1)
+    with pytest.warns(PerformanceWarning, match="shows memory beyond the array"):
+        g(x)
+    for got in (g(x), g(x)):
+        np.testing.assert_array_equal(got, f(x))
+        assert np.shares_memory(got, x)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import content_of, is_symbolic
@@ -104,6 +105,8 @@ def view(recorder: Recorder, function: Callable[..., Any], box: Tracer) -> Any:
     parts = list(result) if many else [result]
     if not parts or not all(isinstance(p, np.ndarray) and _shares(p, base) for p in parts):
         return None
+    if any(map(partial(_goes_beyond, base), parts)):
+        recorder.refuse("MC0243", "a view shows memory beyond the array that it is made of")
     found = []
     for k, part in enumerate(parts):
         one = (lambda a, k=k: function(a)[k]) if many else function
@@ -115,10 +118,22 @@ def view(recorder: Recorder, function: Callable[..., Any], box: Tracer) -> Any:
 
 
 def _shares(part: Array, base: Array) -> bool:
-    owner = part
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    return bool(np.may_share_memory(owner, base)) or (not part.size and part.base is not None)
+    """Whether an array is a view, of its base or of memory that it does not own."""
+    root = _root(part)
+    return root is _root(base) or not root.flags.owndata
+
+
+def _root(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _goes_beyond(base: Array, part: Array) -> bool:
+    """Whether a view has elements that stand before its base in memory or after it."""
+    first, end = byte_bounds(base) if base.size else (0, 0)
+    low, high = byte_bounds(part)
+    return bool(part.size) and not first <= low <= high <= end
 
 
 def _look(recorder: Recorder, box: Tracer, window: Window, model: Array) -> Tracer:
