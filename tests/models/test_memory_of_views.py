@@ -283,7 +283,7 @@ def test_fields_are_written_with_what_was_computed_before_others_were(f: Any, ro
         np.testing.assert_array_equal(a, b)
 
 
-BEYOND = {
+BEYOND: dict[str, Callable[..., Any]] = {
     "the diagonal of what has 0 rows": lambda x: np.einsum("ii->i", x[:0, :4]),
     "from a row to the next": lambda x: as_strided(x[2], (2, 6), (x.itemsize,) * 2),
     "from a row backwards": lambda x: as_strided(x[1], (6,), (-x.itemsize,)),
