@@ -279,6 +279,8 @@ def _other_types(x: Any) -> Any:
     for k in range(20):
         if x[k] > 0:
             t = x[k]
+        elif x[k] < -1:
+            t = 0.5
     return t
 
 

@@ -1,4 +1,4 @@
-"""Floats that are Python's or NumPy's, as data say: sums of some elements, the greatest so far."""
+"""Numbers that are Python's or NumPy's, as data say: sums of some elements, the greatest so far."""
 
 from __future__ import annotations
 
@@ -205,6 +205,120 @@ def roots(x: Any) -> Any:
     return parents, root
 
 
+def from_an_int(x: Any) -> Any:
+    """Python's int where no element was added, and NumPy's float where one was."""
+    total, best, at, below = 0, 0, -1, 0
+    for k in range(len(x)):
+        if x[k] > 1:
+            total += x[k]
+        elif x[k] < -1:
+            below -= 1
+        if x[k] > best:
+            best, at = x[k], k
+        if k % 7 == 0 and best < 2:
+            total = total - 3
+    return total, best, at, below, total / 2, best * 0.5, best > 1.5, abs(total), float(best)
+
+
+def of_ints(x: Any) -> Any:
+    whole = np.floor(x).astype(np.int64)
+    total, low, odd = 0, 0, 0
+    for v in whole:
+        if v > 0:
+            total += v
+        elif v < 0:
+            low = min(low, v)
+        else:
+            total -= 1
+        odd = (total % 2 + odd // 2) & 7
+    return total, low, odd, ~total, total / 4
+
+
+def of_narrow_types(x: Any) -> Any:
+    single, small = x.astype(np.float32), np.floor(x).astype(np.int32)
+    total, best, most, whole = 0.0, 0, 0.1, 0
+    for k in range(len(x)):
+        if single[k] > 1:
+            total += single[k]
+        if single[k] > best:
+            best = single[k]
+        if most > 2.5 and single[k] > most:
+            most = single[k]
+        if small[k] > whole:
+            whole = small[k]
+    return total, best, most, whole, x * best
+
+
+def within(x: Any) -> Any:
+    """A loop within may have no round."""
+    count = 0
+    for k in range(len(x)):
+        last = 0
+        for j in range(k):
+            last += x[j]
+        if last > 1:
+            count += 1
+    return count, last
+
+
+def stored(x: Any) -> Any:
+    total, y = 0, np.zeros((2, len(x)))
+    for k in range(len(x)):
+        if x[k] > 1:
+            total += x[k]
+        y[0, k] = total
+        y[1, k] += total - 1
+    return y, total
+
+
+def signless(x: Any) -> Any:
+    """Python's 0 has no sign, and NumPy's has."""
+    best = 0
+    for v in x:
+        if v > 1:
+            best = v
+        best = -best
+    return best, np.copysign(1.0, best)
+
+
+def grown(x: Any) -> Any:
+    """Python's int has no end."""
+    total = 1
+    for v in x:
+        if v > 3:
+            total = v
+        total *= 3
+    return total
+
+
+def of_three_types(x: Any) -> Any:
+    """Python's int, Python's float or NumPy's: no truth value tells which of three."""
+    last, other = 0.0, -2.5
+    for k in range(len(x)):
+        last = 0
+        if x[k] > 0.5:
+            last = float(last)
+        if k == 5:
+            last += x[k]
+        if x[k] > 2:
+            other = int(other)
+        if x[k] < 2.5:
+            other = min(x[k], other * 2)
+    return last, other, np.array([other, 0])
+
+
+def indexed(x: Any) -> Any:
+    """Python's int is an index, and NumPy's float is none."""
+    place = 0
+    for v in x:
+        if v > 4:
+            place = v
+    try:
+        return x[place]
+    except IndexError as error:
+        return str(error)
+
+
 CAPTURED: list[Callable[[Any], Any]] = [
     sum_of_some,
     greatest,
@@ -219,8 +333,23 @@ CAPTURED: list[Callable[[Any], Any]] = [
     after_branches_that_write,
     by_extremes,
     roots,
+    ints,
+    from_an_int,
+    of_ints,
+    of_narrow_types,
+    within,
+    stored,
 ]
-OTHERS: list[Callable[[Any], Any]] = [left_early, printed, asked, listed, ints, wide]
+OTHERS: list[Callable[[Any], Any]] = [
+    left_early,
+    printed,
+    asked,
+    listed,
+    wide,
+    signless,
+    grown,
+    indexed,
+]
 
 
 def same(have: Any, want: Any) -> bool:

@@ -24,8 +24,9 @@ from minicc.frontends.trace.layouts import laid
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.extents import Extent, extents_among
 from minicc.frontends.trace.loops.indices import as_extents
+from minicc.frontends.trace.mixed import differs, require_one_type
 from minicc.frontends.trace.names import real_function, shown, ufunc_of, with_named_out
-from minicc.frontends.trace.numbers import Number, has_term, require_one_type
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder, native_element
@@ -89,9 +90,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if recorder.rounds.sizes and ufunc is None and name not in _OF_NUMBERS:
         args = tuple(map(as_extents, args))
         kwargs = {k: as_extents(a) for k, a in kwargs.items()}
-    if ufunc is None and name not in _OF_ARRAYS:
-        for leaf in leaves([args, kwargs]):
-            require_one_type(leaf)
+    if ufunc is None:
+        _require_one_type(name, args, kwargs)
     given = dict(kwargs)
     try:
         apart = masked(recorder, name, args, kwargs)
@@ -131,6 +131,17 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if recorder.path is None or name == "__setitem__" or name in WRITES or "out" in given:
             recorder.refuse("MC0241", reason)
         return _hosted(recorder, name, args, given, reason)
+
+
+def _require_one_type(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise the error of a number that a function takes for another if it is Python's than NumPy's.
+
+    Arrays of floats hold Python's int and NumPy's float alike.
+    """
+    stored = args[2] if name == "__setitem__" and args[0].dtype.kind in "fc" else None
+    for leaf in leaves([args, kwargs]):
+        if name not in _OF_ARRAYS or (differs(leaf) and leaf is not stored):
+            require_one_type(leaf)
 
 
 # Arguments that may be numbers of which only the compiled program knows the value.

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.numbers import Number, is_mixed
+from minicc.frontends.trace.mixed import is_mixed
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer

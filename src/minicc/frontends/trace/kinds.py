@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.extents import Extent
+from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.namespace import replacement
-from minicc.frontends.trace.numbers import Number, is_mixed
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import original_class
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import mapped

@@ -18,10 +18,21 @@ import operator
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.mixed import (
+    THEIRS,
+    Kinds,
+    Mixed,
+    differs,
+    is_mixed,
+    mixed_of,
+    own_type,
+    require_one_type,
+    takes_either,
+)
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
@@ -30,25 +41,12 @@ from minicc.ir.types import I64, DType
 _STEPS = 1_000  # of Python's at each call, beyond which it is not much slower alone
 
 
-THEIRS: dict[type, type] = {float: np.float64, bool: np.bool_, int: np.int64}  # NumPy's types
-
-
-class Mixed(NamedTuple):
-    """Of a number that is Python's or NumPy's: where it is `theirs`, NumPy's, a traced truth value.
-
-    `error` is raised where the trace would have to know.
-    """
-
-    theirs: Tracer
-    error: BaseException
-
-
 class Number:
     """A Python float, int or bool whose value is in `box`, a traced scalar of 64 bits or a bool.
 
     One with a `term` is what Python computes of numbers that the call gave. One that `counts` is an
     int that loops made by small steps: 64 bits hold it, whatever they do. One with `most` is an int
-    from 0 to that. One that is `mixed` may be NumPy's, as data say.
+    from 0 to that. One that is `mixed` may be NumPy's, as data say (`mixed`).
     """
 
     __slots__ = ("_box", "_recorder", "counts", "kind", "known", "mixed", "most", "term")
@@ -74,9 +72,9 @@ class Number:
         return made
 
     @staticmethod
-    def mix(box: Tracer, kind: type, mixed: Mixed) -> Number:
+    def mix(box: Tracer, mixed: Mixed) -> Number:
         """A number that may be NumPy's."""
-        made = Number(box, kind)
+        made = Number(box, mixed.kinds.value, mixed.kinds.value is int)
         made.mixed = mixed
         return made
 
@@ -130,6 +128,8 @@ class Number:
 
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
+        if self.mixed is not None and self.mixed.kinds.theirs is element.numpy.type:
+            return True
         if self.term is None:
             most = _greatest(element) if self.counts and element is I64 else self.most
             return most is not None and element.is_integer and most <= _greatest(element)
@@ -143,8 +143,9 @@ class Number:
             return self._recorder.numbers.fix(self.term)
         if self.known is None:
             self.known = self.box.read(self.kind.__name__, needs)
-            if self.mixed is not None and self.mixed.theirs.read("bool", needs):
-                self.known = THEIRS[self.kind](self.known)
+            if self.mixed is not None:
+                theirs, kinds, _ = self.mixed
+                self.known = (kinds.theirs if theirs.read("bool", needs) else kinds.own)(self.known)
         return self.known
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -220,31 +221,17 @@ class Number:
         return _unary(self, "absolute", operator.abs)
 
     def __invert__(self) -> Any:
-        if self.term is None and self.kind is int:
+        if self.term is None and self.kind is int and not differs(self):
             out = Dispatch.call(self.box.recorder, "invert", (self.box,), {})
-            return Number(out, int, self.counts)
+            return _mixed(Number(out, int, self.counts), self)
         return _by_python(self, operator.invert)
 
 
-def is_mixed(x: Any) -> bool:
-    """Whether a value is a number of which data say whether it is Python's or NumPy's."""
-    return type(x) is Number and x.mixed is not None
-
-
-def require_one_type(x: Any) -> None:
-    """Raise the error of a number of which data say whether it is Python's or NumPy's."""
-    if is_mixed(x):
-        raise x.mixed.error
-
-
-def _mixed(made: Number, *operands: Any) -> Number:
+def _mixed(made: Number, *operands: Any, divides: bool = False) -> Number:
     """What an operator of Python gives of numbers: NumPy's where one of them is."""
-    for mixed in (x.mixed for x in operands if is_mixed(x)):
-        known = made.mixed
-        if known is None or known.theirs is mixed.theirs:
-            made.mixed = mixed
-        else:
-            made.mixed = Mixed(known.theirs | mixed.theirs, known.error)
+    kind = made.kind
+    ints = kind is float and not divides and all(own_type(x) is int for x in operands)
+    made.mixed = mixed_of(Kinds(kind, int if ints else kind, THEIRS[kind]), *operands)
     return made
 
 
@@ -268,13 +255,15 @@ def _by_python(x: Number, real: Callable[..., Any], *others: Any) -> Any:
 
 
 def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
-    if x.term is None and x.kind is int:
-        require_one_type(x)
+    if x.term is None and (x.kind is int or (differs(x) and name == "negative")):
+        require_one_type(x)  # Python's 0 has no sign
         x = x.counted() if x.is_lazy else x
     if x.term is not None or not (x.kind is float or x.counts):
         return _by_python(x, real)
     out = Dispatch.call(x.box.recorder, name, (x.box,), {})
-    return _mixed(Number(out, x.kind, x.counts), x)
+    made = Number(out, x.kind, x.counts)
+    made.mixed = x.mixed
+    return made
 
 
 _PLAIN = (bool, int, float)
@@ -291,8 +280,8 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     def apply(x: Number, other: Any, swapped: bool) -> Any:
         if type(other) is not Number and type(other) not in (*_PLAIN, complex):
             return NotImplemented
-        if x.kind is not float and not compares:
-            for operand in (x, other):  # Python's ints have no end
+        if not _takes_mixed(symbol, x, other, swapped):
+            for operand in (x, other):
                 require_one_type(operand)
         if x.term is not None and (type(other) is not Number or other.term is not None):
             return x.by_python(real, *((other, x) if swapped else (x, other)))
@@ -314,7 +303,7 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 most = _greatest_of(symbol, x.most, other)
                 made = Number(out, int, small or most is not None)
                 made.most = most
-                return made
+                return _mixed(made, x, other)
             if recorded and (floats or small or both) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
@@ -332,6 +321,20 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     setattr(Number, f"__{name}__", lambda x, other: apply(x, other, False))
     if not compares:
         setattr(Number, f"__r{name}__", lambda x, other: apply(x, other, True))
+
+
+_OF_INTS = ("add", "sub", "mul", "pow", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift")
+
+
+def _takes_mixed(symbol: str, x: Number, other: Any, swapped: bool) -> bool:
+    """Whether an operator gives the same of Python's numbers and NumPy's: Python's ints go on."""
+    if any(map(differs, (x, other))):
+        return takes_either(symbol, x, other)
+    if x.kind is float or symbol not in _OF_INTS or not any(map(is_mixed, (x, other))):
+        return True
+    if symbol in ("add", "sub"):
+        return x.kind is int and own_type(other) is int
+    return x.kind is int and type(other) is int and _stays(symbol, x, other, swapped)
 
 
 def _factors(x: Number, other: Any) -> tuple[Number, Any] | None:
@@ -358,6 +361,8 @@ def truth(made: Number) -> Any:
 
 def _stays(symbol: str, x: Number, other: Any, swapped: bool) -> bool:
     """Whether 64 bits hold what an operator of ints gives, whatever x is."""
+    if symbol in ("mul", "pow"):
+        return False
     if symbol in ("and_", "or_", "xor"):
         return abs(other) < 1 << 62 if type(other) is int else other.kind is int
     if type(other) is not int or swapped:
@@ -403,10 +408,11 @@ def _quotient(x: Number, other: Any, swapped: bool) -> Number | None:
         return None
     if (type(under) in _PLAIN and not under) or not all(map(_is_near, pair)):
         return None
-    above, below = map(_as_float, pair)
+    above, below = map(as_float, pair)
     if type(under) is Number and under.term is None:
         below = checked(below, below != 0)
-    return _mixed(Number(Dispatch.call(x._recorder, "divide", (above, below), {}), float), x, other)
+    out = Dispatch.call(x._recorder, "divide", (above, below), {})
+    return _mixed(Number(out, float), x, other, divides=True)
 
 
 def _squared(x: Number) -> Number:
@@ -423,7 +429,7 @@ def _is_near(x: Any) -> bool:
     return type(x) in (bool, float, Number) or (type(x) is int and abs(x) <= 1 << 53)
 
 
-def _as_float(x: Any) -> Any:
+def as_float(x: Any) -> Any:
     """A number as a float of 64 bits in the graph."""
     if type(x) is not Number:
         return np.float64(x)

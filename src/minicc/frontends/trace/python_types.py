@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.numbers import THEIRS, Number, checked, converted, is_mixed
+from minicc.frontends.trace.mixed import is_mixed
+from minicc.frontends.trace.numbers import Number, checked, converted
 from minicc.frontends.trace.tracer import Tracer
 
 
@@ -24,7 +25,10 @@ class PythonType:
 
     def __instancecheck__(self, x: Any) -> bool:
         # where Python's and NumPy's differ, it has to be known which one it is
-        if is_mixed(x) and issubclass(x.kind, self.real) != issubclass(THEIRS[x.kind], self.real):
+        if is_mixed(x):
+            own = issubclass(x.mixed.kinds.own, self.real)
+            if own == issubclass(x.mixed.kinds.theirs, self.real):
+                return own
             x = x.read("a class")
         return isinstance(x, self.real)
 

@@ -27,7 +27,8 @@ from minicc.frontends.trace.layouts import (
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
-from minicc.frontends.trace.numbers import THEIRS, Number, has_term, is_mixed
+from minicc.frontends.trace.mixed import Kinds, is_mixed
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import PLAIN, VALUES, Slot, mapped, mapped_once, rebuild
@@ -72,17 +73,18 @@ class Element(NamedTuple):
 class OfEither:
     """A number that is of NumPy's type where a truth value among the results says so."""
 
-    __slots__ = ("kind", "number", "theirs")
+    __slots__ = ("kinds", "number", "theirs")
 
-    def __init__(self, number: Slot, theirs: Slot, kind: type) -> None:
+    def __init__(self, number: Slot, theirs: Slot, kinds: Kinds) -> None:
         self.number = number
         self.theirs = theirs
-        self.kind = kind
+        self.kinds = kinds
 
     def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
         """The number."""
         number = self.number.of(leaves, args)
-        return self.kind(number) if self.theirs.of(leaves, args) else number
+        kind = self.kinds.theirs if self.theirs.of(leaves, args) else self.kinds.own
+        return kind(number)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OfEither) and self._told() == other._told()
@@ -91,7 +93,7 @@ class OfEither:
         return hash(self.number.index)
 
     def _told(self) -> Any:
-        return value_key(self.number), value_key(self.theirs), self.kind
+        return value_key(self.number), value_key(self.theirs), self.kinds
 
 
 class Picked:
@@ -218,7 +220,7 @@ class _Taking:
             if not is_mixed(leaf):
                 return slot
             theirs = self._slot(leaf.mixed.theirs, f"{path}: whether it is NumPy's", bool)
-            return OfEither(slot, theirs, THEIRS[leaf.kind])
+            return OfEither(slot, theirs, leaf.mixed.kinds)
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)

@@ -15,7 +15,8 @@ from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.functions.complex_numbers import OF_COMPLEX
 from minicc.frontends.trace.functions.formulas import EMIT
 from minicc.frontends.trace.lens import Content
-from minicc.frontends.trace.numbers import Number, has_term, is_mixed, require_one_type
+from minicc.frontends.trace.mixed import is_mixed, own_type, require_one_type
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
@@ -44,7 +45,7 @@ def kind(x: Operand) -> Any:
     if isinstance(x, np.ndarray):
         return x.dtype
     if isinstance(x, Number):
-        return x.kind
+        return own_type(x)
     return next(k for k in (int, float, complex) if isinstance(x, k))
 
 
@@ -86,10 +87,10 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
     if dtype is not None:
         wanted["signature"] = (*(None,) * ufunc.nin, np.dtype(dtype))
     *ins, result = ufunc.resolve_dtypes((*kinds, *out), **wanted)
-    mixed = [x for x in operands if is_mixed(x)]
+    mixed: list[Any] = [x for x in operands if is_mixed(x)]
     if mixed:  # it must not matter whose they are
-        pairs = zip(operands, kinds, strict=True)
-        sure = [np.dtype(x.kind) if type(x) is Number and is_mixed(x) else k for x, k in pairs]
+        pairs: Any = zip(operands, kinds, strict=True)
+        sure = [np.dtype(x.mixed.kinds.theirs) if is_mixed(x) else k for x, k in pairs]
         if ufunc.resolve_dtypes((*sure, *out), **wanted) != (*ins, result):
             require_one_type(mixed[0])
     if name in _COMPARISONS:

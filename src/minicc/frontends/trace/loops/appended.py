@@ -33,7 +33,8 @@ from minicc.frontends.trace.loops.filled import (
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
-from minicc.frontends.trace.numbers import Number, has_term, is_mixed
+from minicc.frontends.trace.mixed import is_mixed
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch

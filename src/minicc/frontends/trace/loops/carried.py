@@ -17,7 +17,8 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.body import State
 from minicc.frontends.trace.loops.indices import Index
-from minicc.frontends.trace.numbers import THEIRS, Mixed, Number, has_term, is_mixed
+from minicc.frontends.trace.mixed import THEIRS, Kinds, Mixed, is_mixed, own_type
+from minicc.frontends.trace.numbers import Number, as_float, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
@@ -179,11 +180,11 @@ class CarriedNumber:
 class CarriedEither:
     """A name of a number that is Python's before the first round, and may be NumPy's after it."""
 
-    def __init__(self, recorder: Recorder, before: Any, kind: type, error: BaseException) -> None:
-        self.kind = kind
+    def __init__(self, recorder: Recorder, before: Any, kinds: Kinds, error: BaseException) -> None:
+        self.kinds = kinds
         self.error = error
-        self.before: Value | None = number_value(recorder, before, kind)
-        self.arg = Value(TensorType(ELEMENTS[kind]))
+        self.before: Value | None = number_value(recorder, before, kinds.value)
+        self.arg = Value(TensorType(ELEMENTS[kinds.value]))
         self.after: Value | None = None
         self.theirs = CarriedNumber(recorder, _as_flag(before), bool)
 
@@ -191,13 +192,13 @@ class CarriedEither:
         """A traced number."""
         self.arg = Value(self.arg.type, self.arg.hint)
         theirs = self.theirs.begin(recorder, number)
-        return Number.mix(Tracer(recorder, self.arg), self.kind, Mixed(theirs.box, self.error))
+        return self.boxed(recorder, self.arg, theirs.box.value())
 
     def boxed(self, recorder: Recorder, value: Value, theirs: Value | None = None) -> Number:
         """A number that is NumPy's where `theirs` is true."""
         assert theirs is not None
-        mixed = Mixed(Tracer(recorder, theirs), self.error)
-        return Number.mix(Tracer(recorder, value), self.kind, mixed)
+        mixed = Mixed(Tracer(recorder, theirs), self.kinds, self.error)
+        return Number.mix(Tracer(recorder, value), mixed)
 
     def afters(self) -> tuple[Value, Value]:
         """What a round leaves of it, and of whether it is NumPy's."""
@@ -212,11 +213,12 @@ class CarriedEither:
 
     def made(self, recorder: Recorder, now: Any) -> Value:
         """A number of either."""
-        if either_kind(now) is not self.kind:
-            kinds = self.kind.__name__, type(now).__name__
+        here = self.boxed(recorder, self.arg, self.theirs.arg)
+        if either_kind(here, now) != self.kinds:
+            kinds = self.kinds.own.__name__, type(now).__name__
             raise Unlike("was a {}, and is a {} after a round".format(*kinds))
         self.theirs.after = self.theirs.made(recorder, _as_flag(now))
-        self.after = number_value(recorder, now, self.kind)
+        self.after = number_value(recorder, now, self.kinds.value)
         return self.after
 
 
@@ -233,25 +235,55 @@ def _as_flag(x: Any) -> Any:
     return theirs if isinstance(theirs, bool) else Number(theirs, bool)
 
 
-def either_kind(x: Any) -> type | None:
-    """The type of Python's that a number has, or that NumPy's is like; None for others."""
+def either_kind(*numbers: Any) -> Kinds | None:
+    """What a number is that is one of these, some of them Python's; None where it can't be one."""
+    values = {*map(_kind, numbers)}
+    owns = {own_type(x) for x in numbers if not is_scalar(x)}
+    theirs = {t for x in numbers if (t := _theirs(x)) is not None}
+    if len(owns) != 1 or len(theirs) != 1 or None in values:
+        return None
+    (own,), (other,) = owns, theirs
+    of_floats = values == {int, float} and own is int and issubclass(other, np.floating)
+    if len(values) > 1 and not of_floats:
+        return None
+    ints = [x for x in numbers if type(x) is int]
+    if not of_floats and own is int and issubclass(other, np.integer):
+        limits = np.iinfo(other)
+        if not all(limits.min <= x <= limits.max for x in ints):
+            return None
+    return Kinds(float if float in values else own, own, other)
+
+
+def _kind(x: Any) -> type | None:
+    """The type of Python's that a number's value has; None for what is none."""
     if issubclass(type(x), Number):  # an index, too
         kind: type = x.kind
         return kind
     if is_scalar(x):
-        return next((kind for kind, theirs in THEIRS.items() if x.dtype == theirs), None)
+        kinds = {"f": float, "b": bool, "i": int, "u": int}
+        return kinds.get(x.dtype.kind) if x.dtype != np.uint64 else None
     return type(x) if type(x) in THEIRS else None
+
+
+def _theirs(x: Any) -> type | None:
+    """The type that a number has where it is NumPy's; None for one that is Python's."""
+    if is_scalar(x):
+        scalar: type = x.dtype.type
+        return scalar
+    return x.mixed.kinds.theirs if is_mixed(x) else None
 
 
 def number_value(recorder: Recorder, x: Any, kind: type) -> Value:
     """A number as a value of rank 0; Unlike where 64 bits don't hold it."""
-    if type(x) is kind:
-        try:
-            return recorder.scalar(x, ELEMENTS[kind])
-        except OverflowError as error:
-            raise Unlike("is an int that 64 bits may not hold") from error
+    if type(x) is int and not -(1 << 62) < x < 1 << 62:
+        raise Unlike("is an int that 64 bits may not hold")
+    if type(x) in THEIRS:
+        return recorder.scalar(kind(x), ELEMENTS[kind])
+    if type(x) is Number and x.kind is int:
+        x = x.counted() if kind is int else as_float(x)
     content = content_of(recorder, x)
-    return recorder.lift(content) if isinstance(content, np.ndarray) else content
+    value = recorder.lift(content) if isinstance(content, np.ndarray) else content
+    return recorder.cast(value, ELEMENTS[kind])
 
 
 class CarriedCount:
@@ -320,9 +352,10 @@ def carried(
         return CarriedArray(recorder, before)
     known = [x.mixed.error for x in (before, now) if is_mixed(x)]
     error = known[0] if known else mixed if is_scalar(now) else None
-    same = either_kind(before)
-    if error is not None and same is not None and same is either_kind(now):
-        return CarriedEither(recorder, before, same, error)
+    if error is not None and (either := either_kind(before, now)) is not None:
+        return CarriedEither(recorder, before, either, error)
+    if known:
+        raise Unlike("is of more types than one of Python's and one of NumPy's")
     if kind is Number and before.kind is int and type(now) is Number and now.counts:
         before = before.counted()
     if kind is float or kind is bool or kind is Number:
@@ -342,7 +375,7 @@ def mistaken(names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
 
     def is_mistaken(taken: Carried, value: Any) -> bool:
         if isinstance(taken, CarriedCount):
-            return type(value) is Number and value.kind is int
+            return type(value) is Number and (value.kind is int or is_mixed(value))
         return isinstance(taken, CarriedNumber) and is_mixed(value)
 
     return [n for n, c in names.items() if is_mistaken(c, now[n])]

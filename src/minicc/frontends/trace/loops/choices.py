@@ -32,7 +32,8 @@ from minicc.frontends.trace.loops.carried import (
 )
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.tails import join_tails
-from minicc.frontends.trace.numbers import Mixed, Number, is_mixed
+from minicc.frontends.trace.mixed import Kinds, Mixed, is_mixed
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -246,7 +247,10 @@ class Chooser:
         if type(then) is Index:
             return bool(then.dim == other.dim)
         if type(then) is Number:
-            kinds = [(x.kind, x.mixed and x.mixed.theirs.content) for x in (then, other)]
+            kinds = [
+                (x.kind, *((*x.mixed.kinds, x.mixed.theirs.content) if x.mixed else (None,) * 4))
+                for x in (then, other)
+            ]
             same = all(a is b for a, b in zip(*kinds, strict=True))
             return same and self._is_alike(then.box, other.box)
         if isinstance(then, Tracer):
@@ -262,10 +266,12 @@ class Chooser:
     def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
         kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
         recorder = self.recorder
-        kind = either_kind(then)
         unlike = is_scalar(then) != is_scalar(other) or is_mixed(then) or is_mixed(other)
-        if unlike and kind is not None and kind is either_kind(other):
-            return self._either(condition, name, kind, then, other)
+        if unlike:
+            either = either_kind(then, other)
+            if either is None:
+                self._refuse(name)
+            return self._either(condition, name, either, then, other)
         if kinds[0] is kinds[1] and kinds[0] in ELEMENTS:
             element = ELEMENTS[kinds[0]]
             plain = all(type(x) is not Number or x.counts for x in (then, other))
@@ -281,8 +287,6 @@ class Chooser:
             return Number(Tracer(recorder, chosen), kinds[0], plain and kinds[0] is int)
         if not all(isinstance(x, (Tracer, np.generic)) for x in (then, other)):
             self._refuse(name)
-        if is_scalar(then) != is_scalar(other):
-            self._refuse(name)
         left, right = (self._lifted(content_of(recorder, x)) for x in (then, other))
         strides = strides_of(then)
         if left.type != right.type or strides != strides_of(other):
@@ -294,18 +298,18 @@ class Chooser:
             made.lies(strides)
         return made
 
-    def _either(self, condition: Value, name: str, kind: type, then: Any, other: Any) -> Number:
+    def _either(self, condition: Value, name: str, kinds: Kinds, then: Any, other: Any) -> Number:
         """A number that is Python's on one side and NumPy's on the other, or may be."""
         recorder = self.recorder
         try:
-            values = [number_value(recorder, x, kind) for x in (then, other)]
+            values = [number_value(recorder, x, kinds.value) for x in (then, other)]
         except Unlike:
             self._refuse(name)
         chosen = recorder.emit(graph.Select, condition, *values)
         theirs = self._chosen_flag(condition, theirs_of(then), theirs_of(other))
-        why = f"`{name}` is Python's {kind.__name__} or NumPy's, as data say"
-        mixed = Mixed(Tracer(recorder, theirs), WrittenOut(recorder.loops[-1], why))
-        return Number.mix(Tracer(recorder, chosen), kind, mixed)
+        why = f"`{name}` is Python's {kinds.own.__name__} or NumPy's, as data say"
+        mixed = Mixed(Tracer(recorder, theirs), kinds, WrittenOut(recorder.loops[-1], why))
+        return Number.mix(Tracer(recorder, chosen), mixed)
 
     def _chosen_flag(self, condition: Value, then: Tracer | bool, other: Tracer | bool) -> Value:
         """Which of two truth values a condition chooses, without a choice where one is known."""
