@@ -33,7 +33,7 @@ tracers among its arguments (`Within`) comes from within another trace: call `f`
 An object with `__wrapped__` is traced through, so a jitted function should have it.
 """
 
-from minicc.frontends.trace import indexing, memory, views
+from minicc.frontends.trace import indexing, memory, powers, views
 from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree
 from minicc.frontends.trace.functions import (
     composed,
@@ -69,7 +69,8 @@ from minicc.frontends.trace.tracing import (
 )
 
 FAMILIES = (
-    composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
+    composed, contraction, creation, indexing, joining, memory, movement, parts, powers, reductions,
+    scans,
     sorting, statistics, transforms, ufunc_methods, ufuncs, views, writes,
 )  # fmt: skip
 

@@ -223,11 +223,11 @@ class Number:
     def __invert__(self) -> Any:
         if self.term is None and self.kind is int and not differs(self):
             out = Dispatch.call(self.box.recorder, "invert", (self.box,), {})
-            return _mixed(Number(out, int, self.counts), self)
+            return mixed_like(Number(out, int, self.counts), self)
         return _by_python(self, operator.invert)
 
 
-def _mixed(made: Number, *operands: Any, divides: bool = False) -> Number:
+def mixed_like(made: Number, *operands: Any, divides: bool = False) -> Number:
     """What an operator of Python gives of numbers: NumPy's where one of them is."""
     kind = made.kind
     ints = kind is float and not divides and all(own_type(x) is int for x in operands)
@@ -303,12 +303,12 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 most = _greatest_of(symbol, x.most, other)
                 made = Number(out, int, small or most is not None)
                 made.most = most
-                return _mixed(made, x, other)
+                return mixed_like(made, x, other)
             if recorded and (floats or small or both) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
-                made = _mixed(Number(out, bool if compares else x.kind, small), x, other)
+                made = mixed_like(Number(out, bool if compares else x.kind, small), x, other)
                 return truth(made) if compares else made
         if (found := _derived(symbol, x, other, swapped)) is not None:
             return found
@@ -387,39 +387,37 @@ def _greatest_of(symbol: str, mine: int | None, other: Any) -> int | None:
 
 
 def _derived(symbol: str, x: Number, other: Any, swapped: bool) -> Number | None:
-    """A quotient or a square that the graph computes; None for others."""
+    """A quotient, a power, or what a float and an int give, as the graph computes it; else None."""
+    pair = (other, x) if swapped else (x, other)
     if type(other) is complex:
         return None
-    if symbol == "pow" and type(other) is int and other == 2 and not swapped:
-        return _squared(x) if x.kind is float and x.known is None else None
-    return _quotient(x, other, swapped) if symbol == "truediv" else None
+    if symbol == "pow":
+        return Dispatch.power(*pair)  # type: ignore[no-any-return]
+    kinds = {n.kind if type(n) is Number else type(n) for n in pair}
+    floats = symbol in _OF_FLOATS and kinds == {int, float}
+    return _of_floats(symbol, x, pair) if floats or symbol == "truediv" else None
 
 
-def _quotient(x: Number, other: Any, swapped: bool) -> Number | None:
-    """`x / other` as the graph computes it; None where Python does, as what it takes is known.
+_OF_FLOATS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
+
+
+def _of_floats(symbol: str, x: Number, pair: tuple[Any, Any]) -> Number | None:
+    """What an operator of floats gives; None where Python computes it, as what it takes is known.
 
     Where data are 0 to divide by, or an int that a float may not hold, NumPy runs the call.
     """
-    pair = (other, x) if swapped else (x, other)
     if all(type(n) is not Number or n.term is not None or n.known is not None for n in pair):
         return None
-    under = pair[1]
-    if has_term(under) and not under.by_python(operator.ne, under, 0):
+    under, divides = pair[1], symbol == "truediv"
+    if divides and has_term(under) and not under.by_python(operator.ne, under, 0):
         return None
-    if (type(under) in _PLAIN and not under) or not all(map(_is_near, pair)):
+    if (divides and type(under) in _PLAIN and not under) or not all(map(_is_near, pair)):
         return None
-    above, below = map(as_float, pair)
-    if type(under) is Number and under.term is None:
-        below = checked(below, below != 0)
-    out = Dispatch.call(x._recorder, "divide", (above, below), {})
-    return _mixed(Number(out, float), x, other, divides=True)
-
-
-def _squared(x: Number) -> Number:
-    """`x ** 2` of a float; where it overflows, which Python refuses, NumPy runs the call."""
-    out = Dispatch.call(x.box.recorder, "multiply", (x.box, x.box), {})
-    made = Number(checked(out, (abs(out) < math.inf) | ~(abs(x.box) < math.inf)), float)
-    return _mixed(made, x)
+    left, right = map(as_float, pair)
+    if divides and type(under) is Number and under.term is None:
+        right = checked(right, right != 0)
+    out = Dispatch.call(x._recorder, _OF_FLOATS[symbol], (left, right), {})
+    return mixed_like(Number(out, float), *pair, divides=divides)
 
 
 def _is_near(x: Any) -> bool:

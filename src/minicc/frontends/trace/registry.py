@@ -59,6 +59,7 @@ class Dispatch:
     shown: Callable[..., Any]
     test: Callable[..., Any]
     linger: Callable[..., Any]
+    power: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

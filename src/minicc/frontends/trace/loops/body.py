@@ -23,6 +23,9 @@ from minicc.ir.core import Function, Op, Region, Value
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import live, substituted
 
+_LONG = 1 << 14  # operations of a loop of which all is known, up to which Python does them
+_ROUNDS = 100  # that a loop is taken to have of which it is not known
+
 
 class State(NamedTuple):
     """A state of the scan: what it begins with, what stands for it in the body, what follows."""
@@ -44,13 +47,15 @@ def emit_loop(
 ) -> tuple[dict[Value, Value], Sequence[Value]] | None:
     """The last states by what a round leaves of them, and the rows of all rounds, stacked.
 
-    None where all that goes in is known. `data` is what data give in its rounds, `is_much` says
-    which sides of branches are rather not computed where the other one is taken.
+    None where all that goes in is known, and it is not long. `data` is what data give in its
+    rounds, `is_much` says which sides of branches are rather not computed where the other one is
+    taken.
     """
     yields = [*[s.after for s in states], *rows]
     captured, body = recorded([s.arg for s in states], ops, yields, data, is_much)
     inner = type(count) is Index  # of a loop within, whose rounds the one around it says
-    if not inner and recorder.are_known([*captured, *[s.before for s in states]]):
+    known = not inner and recorder.are_known([*captured, *[s.before for s in states]])
+    if known and count * _work(body) < _LONG:
         return None
     rounds = count.place() if inner else count
     if not (recorder.loops or recorder.rounds.sizes):
@@ -67,6 +72,13 @@ def emit_loop(
     )
     last = len(states)
     return dict(zip(yields[:last], made[:last], strict=True)), made[last:]
+
+
+def _work(body: Region) -> int:
+    """How many operations a round is, about."""
+    rounds = ((op.attrs.get("count", _ROUNDS), r) for op in body.ops for r in op.regions)
+    inner = (_work(r) * (n if isinstance(n, int) else _ROUNDS) for n, r in rounds)
+    return len(body.ops) + sum(inner)
 
 
 def recorded(

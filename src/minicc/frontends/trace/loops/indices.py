@@ -125,6 +125,8 @@ class Index(Number):
 
     def _divided(self, other: Any, by: bool) -> Any:
         """The quotient with a number that is known, where no round divides by zero."""
+        if type(other) is Index:
+            return self._quotient(other) if by else other._quotient(self)
         low, high = self.bounds()
         if type(other) is Number and not has_term(other) and max(abs(low), abs(high)) <= _EXACT:
             return self.as_float() / other if by else other / self.as_float()
@@ -136,6 +138,15 @@ class Index(Number):
         made = Dispatch.call(self._recorder, "divide", pair if by else pair[::-1], {})
         return Number(made, float)
 
+    def _quotient(self, other: Index) -> Any:
+        """The quotient with the number of a round, where that is never zero."""
+        low, high = other.bounds()
+        most = max(map(abs, (low, high, *self.bounds())))
+        if low <= 0 <= high or most > _EXACT:
+            self.read("a division")
+        pair = self.as_float().box, other.as_float().box
+        return Number(Dispatch.call(self._recorder, "divide", pair, {}), float)
+
     def __mod__(self, other: Any) -> Any:
         return self._made(affine.mod(self.dim, self._size(other)))
 
@@ -144,11 +155,18 @@ class Index(Number):
 
     def __pow__(self, other: Any) -> Any:
         if type(other) is not int or not 0 < other < _POWERS:
-            return self.read("a power")
+            return self._power(self, other)
         made: Any = self
         for _ in range(other - 1):
             made = made.times(self)
         return made
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._power(other, self)
+
+    def _power(self, base: Any, exponent: Any) -> Any:
+        found = Dispatch.power(base, exponent)
+        return self.read("a power") if found is None else found
 
     def _size(self, other: Any) -> int:
         if type(other) is Index and not other.turns:

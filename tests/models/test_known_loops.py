@@ -1,0 +1,125 @@
+"""Loops over Python's numbers alone, of which all is known: long ones are the graph's.
+
+Python runs short ones; it would run long ones at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+
+Function = Callable[..., Any]
+
+
+def area(n: int) -> Any:
+    h, total = 1.0 / n, 0.0
+    for i in range(n):
+        x = h * (i + 0.5)
+        total += 4.0 / (1 + x * x)
+    return h * total
+
+
+def logistic(n: int) -> Any:
+    x = 0.3
+    for _ in range(n):
+        x = 3.7 * x * (1 - x)
+    return x
+
+
+def alternating(n: int) -> Any:
+    total, sign = 0.0, 1.0
+    for k in range(n):
+        total += sign / (2 * k + 1)
+        sign = -sign
+    return total
+
+
+def escapes(n: int) -> Any:
+    """Mandelbrot's set, by Python's floats."""
+    out = np.zeros((n // 100, 40), int)
+    for i in range(n // 100):
+        for j in range(40):
+            cr, ci = -2 + 3 * j / 40, -1 + 200 * i / n
+            zr = zi = 0.0
+            k = 0
+            while zr * zr + zi * zi < 4 and k < 30:
+                zr, zi = zr * zr - zi * zi + cr, 2 * zr * zi + ci
+                k += 1
+            out[i, j] = k
+    return out
+
+
+def escapes_of_complex(n: int) -> Any:
+    xs, ys = np.linspace(-2, 1, 40), np.linspace(-1, 1, n // 100)
+    out = np.zeros((40, n // 100))
+    for i in range(40):
+        for j in range(n // 100):
+            z = c = xs[i] + 1j * ys[j]
+            for k in range(30):
+                if abs(z) > 2:
+                    out[i, j] = k
+                    break
+                z = z * z + c
+    return out
+
+
+def escapes_by_a_function(n: int) -> Any:
+    def rounds(cr: float, ci: float) -> int:
+        zr = zi = 0.0
+        for k in range(30):
+            zr2, zi2 = zr * zr, zi * zi
+            if zr2 + zi2 > 4.0:
+                return k
+            zr, zi = zr2 - zi2 + cr, 2 * zr * zi + ci
+        return 30
+
+    out = np.empty((n // 100, 40), np.int64)
+    for i in range(n // 100):
+        for j in range(40):
+            out[i, j] = rounds(-2 + 3 * j / 40, -1 + 200 * i / n)
+    return out
+
+
+ALL: list[Function] = [
+    area, logistic, alternating, escapes, escapes_of_complex, escapes_by_a_function,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", ALL)
+def test_long_loops_of_what_is_known(f: Function) -> None:
+    g = minicc.jit(f, threads=1)
+    for n in (5000, 5000):
+        got, want = g(n), f(n)
+        assert type(got) is type(want)
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+    told = g.explain(5000)
+    assert "run by NumPy" not in str(told)
+    assert any("a loop of the graph" in text for text in told.loops)
+
+
+def test_short_loops_of_what_is_known_are_pythons() -> None:
+    g = minicc.jit(area)
+    assert g(200) == area(200)
+    assert "all of it is known while tracing" in str(g.explain(200))
+
+
+def divided(n: int) -> Any:
+    total = 0.0
+    for k in range(n):
+        total += 1 / (k - 4999.0)
+    return total
+
+
+def test_a_division_by_zero_is_pythons() -> None:
+    g = minicc.jit(divided)
+    for n in (5000, 4999):
+        if n == 5000:
+            with pytest.raises(ZeroDivisionError):
+                g(n)
+        else:
+            assert np.isclose(g(n), divided(n), rtol=1e-12)
