@@ -33,6 +33,10 @@ CAPTURED = {
     "of a view": "a[1:, :][k - 1, :k].sum() + a[1:, :][: k - 1].sum() / 99",
     "columns": "(a[:, k] @ a[:, k:])[0] / 99 + (y @ a[:, :k])[-1] / 9",
     "a constant": "(TABLE[:k] @ y)[0] / 99 + (y @ TABLE[:, k:])[0] / 99",
+    "numbered": "(np.arange(k) * x[:k]).sum() + (np.arange(k, N + 3) * x[k:N + 3].sum())[0]",
+    "a window": "x[np.arange(k - 1, k + 1)].sum() + (np.arange(1, k + 1, 2) * 0.5).sum()",
+    "made": "np.full(k, 0.5) @ x[:k] + np.ones(k) @ y[:k] + np.zeros((k, 2)).sum()",
+    "a diagonal": "(np.eye(k, dtype=np.float32) @ x[:k]).sum() + np.linspace(0, 1, k).sum()",
     "casts": "x[:k].astype(np.float64).sum().astype(np.float32)",
 }
 OTHERS = {
@@ -43,7 +47,7 @@ OTHERS = {
     "length": "len(x[:k]) * x[0]",
     "size": "x[:k].size * x[0]",
     "zeros": "np.zeros(x[:k].shape)[0] + np.ones_like(x[:k]).sum()",
-    "numbered": "(np.arange(k) * x[:k]).sum()",
+    "numbered backwards": "(np.arange(k, 0, -1) * x[:k]).sum()",
     "sorted": "np.sort(x[:k])[0]",
     "running": "np.cumsum(x[:k])[-1]",
     "concatenated": "np.concatenate([x[:k], y[k:]]).sum()",

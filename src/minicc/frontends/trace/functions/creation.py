@@ -15,6 +15,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.loops.extents import Extent, dim_of
+from minicc.frontends.trace.loops.indices import Index, extent_of
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.python_types import as_number
 from minicc.frontends.trace.recorder import Recorder
@@ -70,15 +71,16 @@ def full_like(
 @traces("full")
 def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> Value:
     """One number, or an array that broadcasts, repeated to a shape."""
-    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    return recorder.broadcast(_cast(recorder, value_of(recorder, fill_value), dtype), extents)
+    value = _cast(recorder, value_of(recorder, fill_value), dtype)
+    return recorder.broadcast(value, _shape(recorder, shape))
 
 
 def _extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
     """Numbers of elements; what only data say is left to NumPy."""
-    if any(issubclass(type(n), (Number, Tracer)) for n in numbers):
+    found = [extent_of(recorder, n) if type(n) is Index else n for n in numbers]
+    if any(issubclass(type(n), (Number, Tracer)) for n in found):
         recorder.refuse("MC0241", "data say how many elements there are")
-    return tuple([n if isinstance(n, int) else operator.index(n) for n in numbers])
+    return tuple([n if isinstance(n, int) else operator.index(n) for n in found])
 
 
 def _shape(recorder: Recorder, shape: Any) -> tuple[int, ...]:
@@ -103,8 +105,9 @@ def arange(
     recorder: Recorder, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None
 ) -> Value:
     """Integers at even distances, up to a size that is a symbol."""
-    first, last = (0, start) if stop is None else (start, stop)
-    numbers = (first, last, step)
+    given = (0, start, step) if stop is None else (start, stop, step)
+    numbers = [extent_of(recorder, n) if type(n) is Index else n for n in given]
+    first, last, step = numbers
     if not all(type(n) is int or isinstance(n, Extent) for n in numbers) or step < 1:
         recorder.refuse("MC0241", "np.arange of a size, but with floats, is not traced")
     shape = ((last - first + step - 1) // step,)
