@@ -291,6 +291,16 @@ def grown(x: Any) -> Any:
     return total
 
 
+def large(x: Any) -> Any:
+    """Python's int that no float holds."""
+    total, least = (1 << 62) - 4, (1 << 53) + 1
+    for v in x:
+        if v > 7:
+            total += v
+        least = min(least, v) if v > 9 else least
+    return total, least
+
+
 def of_three_types(x: Any) -> Any:
     """Python's int, Python's float or NumPy's: no truth value tells which of three."""
     last, other = 0.0, -2.5

@@ -135,6 +135,7 @@ def same_type(recorder: Recorder, content: Content, arg: Value) -> Value:
     return value
 
 
+_NEAR = 1 << 52  # up to which Python's int may be where NumPy's is a float
 ELEMENTS = {float: F64, int: I64, bool: BOOL}
 
 
@@ -246,10 +247,10 @@ def either_kind(*numbers: Any) -> Kinds | None:
     of_floats = values == {int, float} and own is int and issubclass(other, np.floating)
     if len(values) > 1 and not of_floats:
         return None
-    ints = [x for x in numbers if type(x) is int]
-    if not of_floats and own is int and issubclass(other, np.integer):
-        limits = np.iinfo(other)
-        if not all(limits.min <= x <= limits.max for x in ints):
+    if own is int:
+        floats = issubclass(other, np.floating)
+        low, high = (-_NEAR, _NEAR) if floats else (np.iinfo(other).min, np.iinfo(other).max)
+        if not all(low <= x <= high for x in numbers if type(x) is int):
             return None
     return Kinds(float if float in values else own, own, other)
 

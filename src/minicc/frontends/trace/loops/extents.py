@@ -23,6 +23,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.bind import rebound
 from minicc.ir.core import Region, Value
 
+_MOST = 1 << 40  # rounds that a loop may have in the time that anybody waits
 _USUAL = 100  # what a size that data give is in a sample, where it may be larger
 
 
@@ -92,6 +93,12 @@ class Rounds:
         """The least and the greatest that an expression is in all rounds."""
         low, high = self._ends(value)
         return self.extent(low), self.extent(high)
+
+    def magnitude(self, value: Dim) -> int:
+        """How far from 0 an expression may be: no loop that data end comes to its last round."""
+        counts = {n: min(c, _MOST) if isinstance(c, int) else c for n, c in self.counts.items()}
+        ends = [affine_facts.extreme_within(value, counts, most=most) for most in (False, True)]
+        return max(abs(self.extent(end)) for end in ends)
 
     def _ends(self, value: Dim) -> tuple[Dim, Dim]:
         low = affine_facts.extreme_within(value, self.counts, most=False)

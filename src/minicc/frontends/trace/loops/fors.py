@@ -31,10 +31,12 @@ from minicc.frontends.trace.loops.code import loop_at
 from minicc.frontends.trace.loops.conditions import told
 from minicc.frontends.trace.loops.data_sizes import data_range
 from minicc.frontends.trace.loops.filled import is_fixed, made
+from minicc.frontends.trace.loops.given_rounds import given_range
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.whiles import Turn
+from minicc.frontends.trace.numbers import has_term
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
@@ -88,13 +90,24 @@ class Iterable(PythonType):
         self._recorder = recorder
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)  # the one that called
+        if self.real is range and any(map(has_term, args)):
+            given = given_range(self._recorder, _site(self._recorder, frame), args)
+            if given is not None:
+                return given
         source = _source(self._recorder, self.real, args, kwargs)
-        # the frame that called
-        loop = _loop(self._recorder, sys._getframe(1), source, called=True)
+        loop = _loop(self._recorder, frame, source, called=True)
         if loop is not None:
             return loop
         made = self.real(*args, **kwargs)
         return made if source is None or self.real is range else Remembered(made, source)
+
+
+def _site(recorder: Recorder, frame: FrameType) -> Site | None:
+    """The `for` of the user's that stands where a frame has called something, if it is one."""
+    own = id(frame.f_globals) in recorder.user_globals
+    code = loop_at(frame.f_code, frame.f_lasti, True) if own else None
+    return None if code is None else Site(frame, code)
 
 
 def _source(

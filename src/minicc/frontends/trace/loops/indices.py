@@ -99,6 +99,10 @@ class Index(Number):
         wide = Dispatch.call(self._recorder, "ndarray.astype", (self.box, np.float64), {})
         return Number(wide, float)
 
+    def is_exact(self) -> bool:
+        """Whether a float64 holds it in every round."""
+        return self._recorder.rounds.magnitude(self.dim) <= _EXACT
+
     def __bool__(self) -> bool:
         low, high = self.bounds()
         if low <= 0 <= high:
@@ -128,11 +132,13 @@ class Index(Number):
         if type(other) is Index:
             return self._quotient(other) if by else other._quotient(self)
         low, high = self.bounds()
-        if type(other) is Number and not has_term(other) and max(abs(low), abs(high)) <= _EXACT:
+        if type(other) is Number and not has_term(other) and self.is_exact():
             return self.as_float() / other if by else other / self.as_float()
+        if type(other) not in (int, float):
+            self.read("a division")
         safe = bool(other) if by else low > 0 or high < 0
-        most = max(abs(low), abs(high), abs(other) if type(other) is int else 0)
-        if type(other) not in (int, float) or not safe or most > _EXACT:
+        exact = self.is_exact() and (type(other) is float or abs(other) <= _EXACT)
+        if not safe or not exact:
             self.read("a division")
         pair = (self.as_float().box, np.asarray(float(other)))
         made = Dispatch.call(self._recorder, "divide", pair if by else pair[::-1], {})
@@ -141,8 +147,7 @@ class Index(Number):
     def _quotient(self, other: Index) -> Any:
         """The quotient with the number of a round, where that is never zero."""
         low, high = other.bounds()
-        most = max(map(abs, (low, high, *self.bounds())))
-        if low <= 0 <= high or most > _EXACT:
+        if low <= 0 <= high or not (self.is_exact() and other.is_exact()):
             self.read("a division")
         pair = self.as_float().box, other.as_float().box
         return Number(Dispatch.call(self._recorder, "divide", pair, {}), float)
@@ -198,7 +203,7 @@ def _arithmetic(name: str, exact: Callable[[Index, Any], Any]) -> Any:
         if _is_int(other):
             return exact(self, other)
         number = type(other) is float or (type(other) is Number and other.kind is float)
-        if number and max(map(abs, self.bounds())) <= _EXACT:
+        if number and self.is_exact():
             return getattr(self.as_float(), name)(other)
         if type(other) is Number and other.counts and max(map(abs, self.bounds())) < STEP:
             pair = (other.box, self.box) if name.startswith("__r") else (self.box, other.box)

@@ -362,6 +362,10 @@ class WhileCapture(Capture):
             recorder.told.pop(self.turn.where, None)
         return Tracer(recorder, goes)
 
+    def limit(self) -> Value:
+        """How many rounds there may be."""
+        return self.recorder.scalar(self.count, I64)
+
     def _by_value(self, made: Sequence[Value]) -> dict[Value, Value]:
         """The last states by what a round leaves of them, where that tells which one it is."""
         begun: dict[Value, set[Value]] = {}
@@ -380,7 +384,7 @@ class WhileCapture(Capture):
             body = in_all_rounds(body)
         return recorder.emit_all(
             graph.While,
-            [recorder.scalar(self.count, I64), go, *[s.before for s in states], *captured],
+            [self.limit(), go, *[s.before for s in states], *captured],
             states=len(states),
             types=tuple([s.before.type for s in states]),
             index=self.number,
