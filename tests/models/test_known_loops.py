@@ -85,8 +85,22 @@ def escapes_by_a_function(n: int) -> Any:
     return out
 
 
+def escapes_in_bytes(n: int) -> Any:
+    """Counts that go down, of Python's ints, stored as what is narrower."""
+    out = np.zeros((n // 100, 40), np.uint8)
+    for i in range(n // 100):
+        for j in range(40):
+            x, y, k = 3 * j / 40 - 1.5, 200 * i / n - 1, 60
+            while x * x + y * y < 4 and k > 1:
+                x, y = x * x - y * y - 0.7, 2.0 * x * y + 0.27
+                k -= 1
+            out[i, j] = k
+    return out
+
+
 ALL: list[Function] = [
-    area, logistic, alternating, escapes, escapes_of_complex, escapes_by_a_function,
+    area, logistic, alternating, escapes, escapes_in_bytes, escapes_of_complex,
+    escapes_by_a_function,
 ]  # fmt: skip
 
 
@@ -106,6 +120,29 @@ def test_short_loops_of_what_is_known_are_pythons() -> None:
     g = minicc.jit(area)
     assert g(200) == area(200)
     assert "all of it is known while tracing" in str(g.explain(200))
+
+
+def stored(x: Any, whole: Any) -> Any:
+    for k in range(9):
+        x[k % 3] = int(whole[k]) + 1
+    return x
+
+
+@pytest.mark.parametrize("element", [np.int8, np.uint16])
+def test_an_int_that_a_narrow_type_does_not_hold(element: Any) -> None:
+    g = minicc.jit(stored, threads=1)
+    for n in (1, 9, 15, -3, 9000, 2):
+        mine, theirs = np.zeros(3, element), np.zeros(3, element)
+        whole = np.arange(9) * n
+        try:
+            want: Any = stored(theirs, whole)
+        except OverflowError as error:
+            with pytest.raises(OverflowError, match=str(error)):
+                g(mine, whole)
+        else:
+            np.testing.assert_array_equal(g(mine, whole), want)
+        np.testing.assert_array_equal(mine, theirs)
+    assert any("a loop of the graph" in text for text in g.explain(mine, whole).loops)
 
 
 def divided(n: int) -> Any:

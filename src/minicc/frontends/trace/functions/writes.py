@@ -206,7 +206,9 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
     if not target(recorder, box).writeable:
         raise ValueError("assignment destination is read-only")
     if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
-        new = new.read(f"a conversion to {box.dtype}")
+        known = new.term is not None or new.known is not None
+        read = f"a conversion to {box.dtype}"
+        new = new.read(read) if known else Tracer(recorder, new.box.value(), scalar=True)
     if isinstance(new, Tracer) and new.scalar and new.symbolic and (
         box.dtype.kind in "iu" and new.dtype.kind in "iuf" and not np.can_cast(new.dtype, box.dtype)
     ):  # fmt: skip
