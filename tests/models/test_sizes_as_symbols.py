@@ -360,6 +360,9 @@ ERRORS: list[Any] = [
     lambda x: x.reshape(3, 3).sum(),
     lambda x: np.stack([x, x.T]).sum(),
     lambda x: x[2].sum() + x[:, 4].sum(),
+    lambda x: np.take_along_axis(np.stack([x, x]), x.astype(np.int64), -2).sum(),
+    lambda x: np.take_along_axis(x, np.argsort(x, 1)[:, :4], 2).sum(),
+    lambda x: np.take_along_axis(x, x, 1).sum(),
 ]
 
 

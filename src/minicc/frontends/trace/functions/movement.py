@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.indexing import Cut, cut, gather, taken
@@ -106,8 +107,13 @@ def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Va
     value = value_of(recorder, arr)
     rank = value.type.rank
     index = value_of(recorder, indices)
+    if not index.type.dtype.is_integer:
+        raise IndexError("`indices` must be an integer array")
+    if index.type.rank != rank:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    axis = normalize_axis_index(axis, rank)
     where: list[Any] = []
     for k, n in enumerate(value.type.extents):
         line = recorder.namespace.arange(n).reshape(-1, *(1,) * (rank - k - 1))
-        where.append(index if k == axis % rank else content_of(recorder, line))
+        where.append(index if k == axis else content_of(recorder, line))
     return gather(recorder, value, list(range(rank)), where, 0)
