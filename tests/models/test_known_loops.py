@@ -145,6 +145,25 @@ def test_an_int_that_a_narrow_type_does_not_hold(element: Any) -> None:
     assert any("a loop of the graph" in text for text in g.explain(mine, whole).loops)
 
 
+@pytest.mark.parametrize("number", [np.float64(np.inf), np.float32(300), np.int64(-200)])
+def test_a_known_scalar_that_an_integer_type_does_not_hold(number: Any) -> None:
+    def written(x: Any) -> Any:
+        y = np.zeros(3, np.int8)
+        if x[0] > 1:
+            y[0] += number
+        return x.sum()
+
+    g = minicc.jit(written, threads=1)
+    for x in (np.zeros(3), np.ones(3) + 1):
+        try:
+            want: Any = written(x)
+        except OverflowError as error:
+            with pytest.raises(OverflowError, match=str(error)):
+                g(x)
+        else:
+            assert g(x) == want
+
+
 def divided(n: int) -> Any:
     total = 0.0
     for k in range(n):

@@ -206,13 +206,19 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
     if not target(recorder, box).writeable:
         raise ValueError("assignment destination is read-only")
     if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
-        known = new.term is not None or new.known is not None
+        is_known = new.term is not None or new.known is not None
         read = f"a conversion to {box.dtype}"
-        new = new.read(read) if known else Tracer(recorder, new.box.value(), scalar=True)
-    if isinstance(new, Tracer) and new.scalar and new.symbolic and (
-        box.dtype.kind in "iu" and new.dtype.kind in "iuf" and not np.can_cast(new.dtype, box.dtype)
+        new = new.read(read) if is_known else Tracer(recorder, new.box.value(), scalar=True)
+    scalar = new.scalar if isinstance(new, Tracer) else isinstance(new, np.generic)
+    if scalar and box.dtype.kind in "iu" and new.dtype.kind in "iuf" and (
+        not np.can_cast(new.dtype, box.dtype)
     ):  # fmt: skip
-        new = _within(recorder, new, box.dtype)
+        if isinstance(new, Tracer) and new.symbolic:
+            new = _within(recorder, new, box.dtype)
+        else:
+            np.zeros(1, box.dtype)[0] = content_of(recorder, new)[
+                ()
+            ]  # which raises what does not fit
     if isinstance(new, (int, float, complex, list, tuple)) and not is_symbolic(new) and (
         box.dtype.kind in "biufc" and not isinstance(new, np.generic) and not has_tracer(new)
     ):  # fmt: skip
