@@ -873,3 +873,18 @@ def test_few_truth_values_in_a_round_are_added_up(width: int) -> None:
     want = f(x, np.zeros((30, width), np.int8))
     got = minicc.jit(f, threads=1, math="fast")(x, np.zeros((30, width), np.int8))
     np.testing.assert_array_equal(got, want)
+
+
+def test_two_names_of_one_array_are_one_after_the_loop() -> None:
+    def named(x: Any) -> Any:
+        for row in x:
+            same, part = row, row[1:]
+            both = (part, same)
+        return row, same, part, both[0], both[1], both
+
+    g = minicc.jit(named, threads=1)
+    x = np.arange(24.0).reshape(8, 3)
+    for got in (g(x), g(x)):
+        want = named(x)
+        assert [[a is b for b in got] for a in got] == [[a is b for b in want] for a in want]
+        assert all(map(np.array_equal, got[:5], want[:5]))

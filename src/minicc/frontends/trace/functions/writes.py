@@ -213,12 +213,11 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
     if scalar and box.dtype.kind in "iu" and new.dtype.kind in "iuf" and (
         not np.can_cast(new.dtype, box.dtype)
     ):  # fmt: skip
-        if isinstance(new, Tracer) and new.symbolic:
-            new = _within(recorder, new, box.dtype)
+        held = content_of(recorder, new)
+        if isinstance(held, np.ndarray):
+            np.zeros(1, box.dtype)[0] = held[()]  # raises what NumPy raises
         else:
-            np.zeros(1, box.dtype)[0] = content_of(recorder, new)[
-                ()
-            ]  # which raises what does not fit
+            new = _within(recorder, boxed(recorder, new), box.dtype)
     if isinstance(new, (int, float, complex, list, tuple)) and not is_symbolic(new) and (
         box.dtype.kind in "biufc" and not isinstance(new, np.generic) and not has_tracer(new)
     ):  # fmt: skip

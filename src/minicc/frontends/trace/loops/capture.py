@@ -478,7 +478,9 @@ class Capture:
                 box.hold(results[content], box.version)
         self._forget()
         after = Last(self.number, self.count - 1, self._data, self._gone)
-        last = {n: after.of(self._now[n]) for n in self._bound}
+        bound = {n: self._now[n] for n in self._bound}
+        one = {k: after.of(v) for k, v in {id(v): v for v in bound.values()}.items()}
+        last = {n: one[id(v)] for n, v in bound.items()}  # of two names of one array, too
         if type(self.count) is Index and self.count.bounds()[0] == 0:
             # without a round they are what a round of a loop around left, or not bound
             last |= {n: self._gone() for n in self._bound if n not in self._carried}
