@@ -327,7 +327,7 @@ _OF_INTS = ("add", "sub", "mul", "pow", "floordiv", "mod", "and_", "or_", "xor",
 
 
 def _takes_mixed(symbol: str, x: Number, other: Any, swapped: bool) -> bool:
-    """Whether an operator gives the same of Python's numbers and NumPy's: Python's ints go on."""
+    """Whether an operator gives the same of Python's numbers as of NumPy's; ints have no end."""
     if any(map(differs, (x, other))):
         return takes_either(symbol, x, other)
     if x.kind is float or symbol not in _OF_INTS or not any(map(is_mixed, (x, other))):
