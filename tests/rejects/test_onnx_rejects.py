@@ -414,6 +414,13 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
+    "no condition": (
+        model_of(node("If", then_branch=BRANCH, else_branch=BRANCH)),
+        UserError,
+        (
+            f"MC0127 error: If (opset 17): its graph does not fit it (it has no condition)\n  at: it\n  hint: {CHECKER}"
+        ),
+    ),
     "a branch of too many outputs": (
         model_of(
             node("If", "c", then_branch=BRANCH, else_branch=BRANCH),

@@ -241,6 +241,8 @@ class Importer:
 
     def _replaced(self, node: Node) -> list[Node] | None:
         if node.op == "If":
+            if not any(node.inputs):
+                raise ValueError("it has no condition")
             condition = self.ctx.array(self.value(node.inputs[0], node.name))
             if condition is not None and condition.size == 1:
                 return branch(node, bool(condition.reshape(())), self.model, self.written)

@@ -51,6 +51,8 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     """The outputs of a Loop, Scan or If in the graph; None where it can't be there."""
     ctx = importer.ctx
     operands = [importer.value(name, node.name) for name in node.inputs if name]
+    if node.op == "If" and not operands:
+        return None  # which the importer tells
     hosting, ctx.hosting = ctx.hosting, False
     # a branch that data choose may have ops on the host, and is the same if it has none
     once = hosting and node.op == "If" and ctx.truth(operands[0]) is None
