@@ -418,7 +418,8 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         model_of(node("If", then_branch=BRANCH, else_branch=BRANCH)),
         UserError,
         (
-            f"MC0127 error: If (opset 17): its graph does not fit it (it has no condition)\n  at: it\n  hint: {CHECKER}"
+            "MC0127 error: If (opset 17): its graph does not fit it (it has no condition)\n"
+            f"  at: it\n  hint: {CHECKER}"
         ),
     ),
     "a branch of too many outputs": (
