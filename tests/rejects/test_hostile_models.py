@@ -758,3 +758,16 @@ def test_the_greatest_of_rows_of_nothing() -> None:
     session = minicc.InferenceSession(model_of(it, tensors=[nothing, count]).SerializeToString())
     (y,) = session.run(None, X)
     assert y.shape == (0, 1 << 32)
+
+
+@pytest.mark.parametrize("scale", [np.inf, np.nan])
+@pytest.mark.filterwarnings("error")
+def test_regions_that_are_scaled_by_no_finite_number(scale: float) -> None:
+    x = numpy_helper.from_array(np.ones((1, 1, 4, 4), np.float32), "p")
+    regions = numpy_helper.from_array(np.array([[0, 0, 1, 2, 3]], np.float32), "r")
+    it = helper.make_node(
+        "MaxRoiPool", ["p", "r"], ["y"], "it", pooled_shape=[2, 2], spatial_scale=scale
+    )
+    session = minicc.InferenceSession(model_of(it, tensors=[x, regions]).SerializeToString())
+    (y,) = session.run(None, X)
+    assert y.shape == (1, 1, 2, 2)

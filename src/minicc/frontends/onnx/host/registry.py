@@ -91,7 +91,8 @@ def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:
     MC0158 names it where its inputs are out of range, MC0159 where they are of another kind.
     """
     try:
-        out = HOST[node.op](node, *inputs)
+        with np.errstate(all="ignore"):  # infinities and NaN are numbers like others
+            out = HOST[node.op](node, *inputs)
     except (IndexError, ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise UserError("MC0158", f"{node.op}: {error}", where=node.name) from error
     except AttributeError as error:
