@@ -70,8 +70,7 @@ from minicc.frontends.trace.tracing import (
 
 FAMILIES = (
     composed, contraction, creation, indexing, joining, memory, movement, parts, powers, reductions,
-    scans,
-    sorting, statistics, transforms, ufunc_methods, ufuncs, views, writes,
+    scans, sorting, statistics, transforms, ufunc_methods, ufuncs, views, writes,
 )  # fmt: skip
 
 __all__ = [
