@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import re
 import sys
@@ -208,5 +209,14 @@ def loaded(text: str, name: str) -> dict[str, Any]:
     module = types.ModuleType("drawn")
     module.__file__ = name
     sys.modules["drawn"] = module
+    if text.startswith(HEADER):
+        exec(_header(name), vars(module))
+        text = "\n" * HEADER.count("\n") + text.removeprefix(HEADER)
     exec(compile(text, name, "exec"), vars(module))
     return vars(module)
+
+
+@functools.cache
+def _header(name: str) -> types.CodeType:
+    """What all programs begin with, compiled once."""
+    return compile(HEADER, name, "exec")

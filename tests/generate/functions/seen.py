@@ -137,8 +137,8 @@ def _is_large(value: Any) -> bool:
 
 
 def _print_of(value: Any) -> Any:
-    return [(id(x) if isinstance(x, np.ndarray) else 0, str(np.asarray(x).dtype),
-             np.asarray(x).tobytes()) for x in leaves(value)]  # fmt: skip
+    arrays = [(x, np.asarray(x)) for x in leaves(value)]
+    return [(id(x) if x is a else 0, a.dtype, a.tobytes()) for x, a in arrays]
 
 
 def _copied(value: Any) -> Any:
