@@ -700,3 +700,16 @@ def test_a_size_that_a_later_node_makes_a_number() -> None:
     np.testing.assert_array_equal(y, np.float32(7))
     assert y.shape == ()
     assert h.shape == (1, 1, 3, 1)
+
+
+def test_the_places_of_many_samples_are_data_though_sizes_decide_them() -> None:
+    """As sizes each would be an expression of its own, and compiling would take minutes."""
+    way: Any = {"output_height": 200, "output_width": 90, "sampling_ratio": 2}
+    held = {"r": np.array([[1, 2, 9, 7]], np.float32)}
+    sizes = [{"n": 1, "h": 9, "w": 12}, {"n": 2, "h": 5, "w": 4}]
+    held |= {"b": np.array([0])}
+    case = Case([node("RoiAlign", "x r b", **way)], {"x": ("n", 2, "h", "w")}, sizes, held)
+    module = import_graph(read_model(model_of(case).SerializeToString()))
+    ops = [op for op in walk(module.functions[0].body) if isinstance(op, graph.Sizes)]
+    assert max(len(op.values) for op in ops) == 1
+    check(case)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from minicc.ir.types import BOOL, DType
 _NEAR = 8  # a size may be less than that, and seldom is
 _WINDOW = 1 << 10  # a size from which the elements of a window were subtracted is seldom negative
 _MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
+_MOST_SIZES = 64  # of a value, as many as an array has axes; one with more is data
 # sizes of inputs that are tried: that of the first, and from one to the next
 _TRIED = ((1009, 13), (2048, 101), (517, 211))
 _EVEN = ((1024, 64), (512, 192), (1280, 320))
@@ -181,13 +183,22 @@ def is_size(element: DType) -> bool:
     return element.is_integer and element.bits >= 32
 
 
+def may_be_sizes(op: Op, args: Sequence[Array]) -> bool:
+    """Whether what an op gives may be sizes: it is numbers, or has few elements."""
+    shape = op.result.type.shape
+    extents = [n for n in shape if isinstance(n, int)]
+    if len(extents) < len(shape):  # how many there are is not known
+        return False
+    return prod(extents) <= _MOST_SIZES or all(a.dtype != object for a in args)
+
+
 def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Array | None:
     """The result of an op on dimensions: of objects, or of booleans; None where it has none.
 
     Booleans that sizes decide are objects, too: dimensions that are 1 or 0.
     It is right where none of what is added to `demands` is negative; for all sizes without a list.
     """
-    if not all(isinstance(n, int) for n in op.result.type.shape):  # how many there are is not known
+    if not may_be_sizes(op, args):
         return None
     objects = [objects_of(a) for a in args]
     if isinstance(op, MOVES):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.onnx.dims import MOVES, objects_of
+from minicc.frontends.onnx.dims import MOVES, may_be_sizes, objects_of
 from minicc.ir import graph
 from minicc.ir.affine import Dim, ceildiv, whole
 from minicc.ir.affine_facts import greater, natural, smaller
@@ -46,7 +46,7 @@ _REDUCED = ("max", "min")  # in any order the same
 def compute_floats(op: Op, args: Sequence[Array]) -> Array | None:
     """What a float op on dimensions, floats and constants gives; None where that is not known."""
     element = op.result.type.dtype
-    if element not in (F32, F64):
+    if element not in (F32, F64) or not may_be_sizes(op, args):
         return None
     try:
         if isinstance(op, graph.Gather) and args[1].dtype == object:

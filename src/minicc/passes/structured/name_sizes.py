@@ -43,7 +43,7 @@ def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] =
     named = bind_all(function, names.dim)
     attrs = {k: v for k, v in named.attrs.items() if k != "demands"}
     if names.derived:
-        attrs["derived"] = tuple(names.derived)
+        attrs["derived"] = tuple(names.derived.items())
     if names.guards:
         attrs["guards"] = tuple(names.guards)
     return Function(named.name, named.body, attrs, named.result_names)
@@ -61,7 +61,8 @@ class _Names:
 
     def __init__(self, taken: set[str], rounds: Set[str]) -> None:
         self.rounds = rounds  # what depends on a loop's round has no size that a run computes once
-        self.derived: list[tuple[str, Dim]] = []
+        self.derived: dict[str, Dim] = {}  # what each name stands for
+        self.named: dict[Dim, str] = {}  # the other way round
         self.guards: list[Pair] = []
         self.known: dict[Compound, Dim] = {}
         self.solved: dict[str, Dim] = {}
@@ -76,7 +77,7 @@ class _Names:
             return
         for monomial, coefficient in reversed(gap.terms):
             name = str(monomial[0])
-            if len(monomial) > 1 or name not in dict(self.derived):
+            if len(monomial) > 1 or name not in self.derived:
                 continue
             value = affine_facts.exact_quotient(symbol(name) * coefficient - gap, coefficient)
             if value is not None and name not in affine.symbols(value):
@@ -113,9 +114,8 @@ class _Names:
 
         Of a quotient its normal form takes a number out, without which it is negative.
         """
-        known = dict(self.derived)
         for monomial, coefficient in value.terms:
-            quotient = known.get(str(monomial[0])) if len(monomial) == 1 else None
+            quotient = self.derived.get(str(monomial[0])) if len(monomial) == 1 else None
             if quotient is None or coefficient != 1 or value.const <= 0 or not _may_sink(quotient):
                 continue
             rest = value - symbol(str(monomial[0])) - value.const
@@ -164,9 +164,9 @@ class _Names:
         return self._name_of(value - below) - self._name_of(-below)
 
     def _name_of(self, value: Dim) -> Dim:
-        for name, known in self.derived:
-            if known == value:
-                return self.solved.get(name, symbol(name))
+        name = self.named.get(value)
+        if name is not None:
+            return self.solved.get(name, symbol(name))
         name = next(self.free)
-        self.derived.append((name, value))
+        self.derived[name], self.named[value] = value, name
         return symbol(name)
