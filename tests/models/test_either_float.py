@@ -194,6 +194,35 @@ def by_extremes(x: Any) -> Any:
     return low, high
 
 
+def clamped(x: Any) -> Any:
+    """Each of `max` and `min` would double the ways through a round, were it a branch."""
+    step, total, least, count = 0.5, 0.0, x[0], 3
+    for v in x:
+        error = abs(v * step)
+        step = min(2.0, max(0.125, 0.9 * (0.5 / max(error, 1e-3)) ** 0.25)) * max(step, 0.25)
+        step = min(step, 3.0, 1.0 if v > 1 else 2.5)
+        total += max(v, 0.5, -v) - min(0.25, v)
+        least = min(least, max(v, -1.0), step)
+        count = max(min(count + int(v), 9), -5)
+    return step, total, least, count
+
+
+def stepped(x: Any) -> Any:
+    """A solver whose step follows its error."""
+    y, t, step, taken = x[:2] / 4, 0.0, 0.125, 0
+    while t < 1:
+        if t + step > 1:
+            step = 1 - t
+        rise = y[::-1] * np.array([1.0, -1.0])
+        error = np.max(np.abs(rise - (y + step * rise)[::-1] * np.array([1.0, -1.0]))) * step
+        if error <= 2e-3:
+            y = y + step * rise
+            t += step
+            taken += 1
+        step *= min(2.0, max(0.25, 0.875 * (2e-3 / max(error, 1e-9)) ** 0.5))
+    return y, t, taken
+
+
 def roots(x: Any) -> Any:
     """An int of Python's that a while makes NumPy's, as an index and as what is stored."""
     parents = np.arange(len(x)) // 2 * (x > 0)
@@ -342,6 +371,8 @@ CAPTURED: list[Callable[[Any], Any]] = [
     compared,
     after_branches_that_write,
     by_extremes,
+    clamped,
+    stepped,
     roots,
     ints,
     from_an_int,

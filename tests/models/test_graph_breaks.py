@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.api.graph_programs import GraphProgram
+from minicc.api.segments import INTERPRETED
+from minicc.frontends.trace import Tree
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -456,3 +459,59 @@ def test_what_runs_as_it_is_gives_no_warning_either() -> None:
         warnings.simplefilter("error")
         for _ in range(3):
             g(np.zeros(3))
+
+
+def test_what_is_little_work_between_two_breaks_is_compiled_once_it_runs_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: list[str] = []
+    original = GraphProgram.compiled
+
+    def counting(program: GraphProgram) -> Any:
+        compiled.append("one")
+        return original(program)
+
+    def f(x: Array, k: int) -> tuple[Array, Array, int]:
+        y = x[::-1]
+        while x[k] < 9 and y[0] > 0:
+            if x[k] == 4:
+                y = x.reshape(2, 4)[:, 1:]
+                x[k] = 5
+            k = int(x[k])
+        return x, y, k
+
+    monkeypatch.setattr(GraphProgram, "compiled", counting)
+    monkeypatch.setattr(GraphProgram, "opened", lambda program: None)
+    monkeypatch.setattr(Tree, "is_hosted", lambda tree: False)
+    g = minicc.jit(f, threads=1)
+    for call in range(2 * INTERPRETED):
+        x, z = (np.array([3.0, 7, 1, 2, 6, 9, 5, 4]) for _ in range(2))
+        (a, b, m), (_, d, n) = g(x, 0), f(z, 0)
+        assert a is x
+        assert m == n
+        for array in (x, z):
+            array[...] = 3
+        for array in (b, d):
+            array[...] += np.arange(3)
+        np.testing.assert_array_equal(x, z)
+        np.testing.assert_array_equal(b, d)
+        if not call:
+            first = len(compiled)
+    assert first < 2 < len(compiled)
+
+
+def test_an_index_out_of_bounds_where_little_is_interpreted_is_numpys_error() -> None:
+    def f(x: Array, i: Array) -> Any:
+        if x[0] > 0:
+            return x[i] + 1
+        return x
+
+    g = minicc.jit(f, threads=1)
+    x = np.array([1.0, 2.0, 3.0])
+    agree(g(x, np.array([0, 2])), f(x, np.array([0, 2])))
+    for at in ([0, 3], [-4, 0]):
+        with pytest.raises(IndexError) as wanted:
+            f(x, np.array(at))
+        with pytest.raises(IndexError) as got:
+            g(x, np.array(at))
+        assert str(got.value) == str(wanted.value)

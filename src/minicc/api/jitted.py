@@ -20,6 +20,7 @@ from minicc import errstate
 from minicc.api.agreement import Trial
 from minicc.api.graph_programs import GraphProgram, is_little, require_worth
 from minicc.api.patience import Patience
+from minicc.api.segments import Segment
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
@@ -36,6 +37,7 @@ from minicc.frontends.trace import (
     Unsized,
     Within,
     copied,
+    is_light,
     replay,
     said_by,
     told,
@@ -89,7 +91,7 @@ class Jitted:
         self._patience = Patience()
         self._served = 0  # calls that programs were for
         self._asked = 0  # of these, those before patience was asked last
-        self._codes: dict[str, _Code] = {}
+        self._codes: dict[str, Segment] = {}
         self._inline: InlineCache | None = None
         self._last: Key = ()  # of the last call that was looked up
 
@@ -349,7 +351,8 @@ class Jitted:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = _Code(self._compilation(module, sizes, text))
+            compiled = partial(self._compilation, module, sizes, text)
+            found = self._codes[text] = Segment(module, compiled, not sizes and is_light(module))
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
         return found
@@ -459,21 +462,6 @@ def _spelt(error: Exception) -> str:
     """An exception of a trace that has ended, without numbers: those would begin it again."""
     words = ", ".join(a for a in error.args if type(a) is str)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
-class _Code:
-    """A segment's code, and what is known of its compilation."""
-
-    __slots__ = ("donated", "host", "kernels", "launches", "ready", "run", "sure")
-
-    def __init__(self, compilation: Compilation) -> None:
-        self.run = compilation.executable.run
-        self.ready = compilation.executable.ready
-        self.donated = compilation.executable.donated
-        self.sure = compilation.executable.sure
-        self.kernels = compilation.kernels
-        self.launches = compilation.launches
-        self.host = compilation.host
 
 
 def jit(

@@ -34,14 +34,17 @@ def dense(a: Array) -> Array:
 
 
 class Code(Protocol):
-    """Compiled code.
+    """Compiled code."""
 
-    `donated` are inputs, each with the output that is what is left of it; `sure` says whether no
-    run can fail.
-    """
+    @property
+    def donated(self) -> Sequence[tuple[int, int]]:
+        """Inputs, each with the output that is what is left of it."""
+        ...
 
-    donated: Sequence[tuple[int, int]]
-    sure: bool
+    @property
+    def sure(self) -> bool:
+        """Whether no run can fail."""
+        ...
 
     def run(self, inputs: Sequence[Array], *, into: Mapping[int, Array] = NOWHERE) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types, in order.

@@ -82,7 +82,7 @@ class Tree:
         if reads and reads < _MANY and not _is_cyclic(after):
             return False
         most = _SHORT if reads else 1
-        return bool(after) and all(_is_little(node.module, most) for node in after)
+        return bool(after) and all(is_light(node.module, most) for node in after)
 
 
 def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:
@@ -94,7 +94,7 @@ def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:
     return False
 
 
-def _is_little(module: Module, most: int) -> bool:
+def is_light(module: Module, most: int = _SHORT) -> bool:
     """Whether a segment is views and so many ops of few numbers."""
     ops = [op for op in module.main.body.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
     return len(ops) <= most and all(not op.regions and work(op) <= _LITTLE for op in ops)

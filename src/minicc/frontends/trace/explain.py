@@ -169,8 +169,9 @@ def parts_of(root: Node) -> list[Graph | Break]:
     parts: list[Graph | Break] = []
     for node in order:
         name = names[id(node)]
-        if node.code is not None:
-            parts.append(graph_of(name, node.module, node.code))  # the code knows its compilation
+        code: Any = node.code  # which knows its compilation
+        if code is not None:
+            parts.append(graph_of(name, node.module, code.compilation))
         else:
             parts.append(Graph(name, node.module, 0, (), 0, 0, ()))
         if not isinstance(node.action, Finish):

@@ -1,41 +1,60 @@
-"""`max` and `min` of two numbers that data give, which the graph chooses."""
+"""`max` and `min` of numbers that data give, which the graph chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.mixed import is_mixed
+from minicc.frontends.trace.loops.carried import ELEMENTS, Unlike, either_kind
+from minicc.frontends.trace.loops.selected import selected
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 
 
 def extreme(recorder: Recorder, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`max` or `min`, chosen by the graph where both are traced scalars or floats of one type."""
-    types = {_type_of(x) for x in args}
-    chosen = not kwargs and recorder.path is not None and len(args) == 2
-    if not chosen or len(types) > 1 or "" in types or all(map(_is_known, args)):
+    """`max` or `min`, chosen by the graph where numbers are traced that are of one type.
+
+    Of several it is that of one after the other, as Python has it.
+    """
+    if kwargs or recorder.path is None or len(args) < 2:
         return real(*args, **kwargs)
-    first, second = map(_array_of, args)
-    later = "greater" if real is max else "less"
-    takes = Dispatch.call(recorder, later, (second, first), {})
-    made = Dispatch.call(recorder, "where", (takes, second, first), {})
-    scalar = Tracer(recorder, made.content, scalar=True)
-    return Number(scalar, float) if "float" in types else scalar
+    return reduce(lambda a, b: _of_two(recorder, real, a, b), args)
 
 
-def _array_of(x: Any) -> Any:
-    return x.box if type(x) is Number else x if type(x) is Tracer else np.asarray(x)
+def _of_two(recorder: Recorder, real: Callable[..., Any], first: Any, second: Any) -> Any:
+    if all(map(_is_known, (first, second))) or not _are_alike(recorder, first, second):
+        return real(first, second)
+    takes = second > first if real is max else second < first
+    if _is_known(takes):
+        return second if takes else first
+    condition = takes.box.value() if type(takes) is Number else takes.value()
+    try:
+        return selected(recorder, condition, "", second, first)
+    except Unlike:
+        return real(first, second)
+
+
+def _are_alike(recorder: Recorder, first: Any, second: Any) -> bool:
+    """Whether two values are numbers of one type, or of what is the same in arithmetic.
+
+    That is Python's number and NumPy's in a loop, of which data say whose it is.
+    """
+    types = {_type_of(first), _type_of(second)}
+    if len(types) == 1:
+        return "" not in types
+    kinds = either_kind(first, second) if recorder.loops else None
+    return kinds is not None and kinds.is_one
 
 
 def _type_of(x: Any) -> str:
-    """What type a traced scalar, or a float of Python's, is of; empty for others."""
-    if type(x) is float or (type(x) is Number and x.kind is float):
-        return "" if is_mixed(x) else "float"
+    """What type a traced scalar, or a number of Python's, is of; empty for others."""
+    if type(x) in ELEMENTS or (type(x) is Number and x.mixed is None):
+        kind: type = x.kind if type(x) is Number else type(x)
+        return kind.__name__
     scalar = isinstance(x, np.generic) or (type(x) is Tracer and x.scalar)
     return str(x.dtype) if scalar and x.dtype.kind in "iuf" else ""
 

@@ -349,7 +349,7 @@ def carried(
     """
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
-    if isinstance(before, (Tracer, np.generic)):
+    if isinstance(before, (Tracer, np.generic)) and not (is_scalar(before) and is_mixed(now)):
         return CarriedArray(recorder, before)
     known = [x.mixed.error for x in (before, now) if is_mixed(x)]
     error = known[0] if known else mixed if is_scalar(now) else None
@@ -371,12 +371,14 @@ def carried(
 def mistaken(names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
     """Names taken for what they are not: an int that not all ways change alike for a count.
 
-    Or a number that may be NumPy's for Python's. `now` is what a round leaves.
+    Or a number that is Python's or NumPy's, as data say, for one of either. `now` is what a round
+    leaves.
     """
 
     def is_mistaken(taken: Carried, value: Any) -> bool:
         if isinstance(taken, CarriedCount):
             return type(value) is Number and (value.kind is int or is_mixed(value))
-        return isinstance(taken, CarriedNumber) and is_mixed(value)
+        single = isinstance(taken, CarriedArray) and taken.scalar
+        return is_mixed(value) and (single or isinstance(taken, CarriedNumber))
 
     return [n for n, c in names.items() if is_mistaken(c, now[n])]

@@ -17,27 +17,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
-from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
-from minicc.frontends.trace.loops.carried import (
-    ELEMENTS,
-    Unlike,
-    either_kind,
-    is_scalar,
-    number_value,
-    strides_of,
-    theirs_of,
-)
+from minicc.frontends.trace.loops.carried import Unlike
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.selected import selected
 from minicc.frontends.trace.loops.tails import join_tails
-from minicc.frontends.trace.mixed import Kinds, Mixed, is_mixed
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.restarts import WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value
@@ -238,7 +226,11 @@ class Chooser:
                 old = isinstance(x, Tracer) and x.ndim and id(x.root) in self.outer
                 if old and x is not start:
                     self._refuse(name)
-            self._made[key] = self._value(condition, name, then, other), then, other
+            try:
+                made = selected(self.recorder, condition, name, then, other)
+            except Unlike:
+                self._refuse(name)
+            self._made[key] = made, then, other
         return self._made[key][0]
 
     def _is_alike(self, then: Any, other: Any) -> bool:
@@ -262,68 +254,6 @@ class Chooser:
             made = not {id(then), id(other)} & self.outer
             return made and then.scalar == other.scalar and then.content is other.content
         return type(then) in (*PLAIN, range) and value_key(then) == value_key(other)
-
-    def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
-        kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
-        recorder = self.recorder
-        unlike = is_scalar(then) != is_scalar(other) or is_mixed(then) or is_mixed(other)
-        if unlike:
-            either = either_kind(then, other)
-            if either is None:
-                self._refuse(name)
-            return self._either(condition, name, either, then, other)
-        if kinds[0] is kinds[1] and kinds[0] in ELEMENTS:
-            element = ELEMENTS[kinds[0]]
-            plain = all(type(x) is not Number or x.counts for x in (then, other))
-            try:
-                values = [
-                    x.value() if type(x) is Index else
-                    x.box.value() if isinstance(x, Number) else recorder.scalar(x, element)
-                    for x in (then, other)
-                ]  # fmt: skip
-            except OverflowError:
-                self._refuse(name)
-            chosen = recorder.emit(graph.Select, condition, *values)
-            return Number(Tracer(recorder, chosen), kinds[0], plain and kinds[0] is int)
-        if not all(isinstance(x, (Tracer, np.generic)) for x in (then, other)):
-            self._refuse(name)
-        left, right = (self._lifted(content_of(recorder, x)) for x in (then, other))
-        strides = strides_of(then)
-        if left.type != right.type or strides != strides_of(other):
-            self._refuse(name)
-        chosen = recorder.emit(graph.Select, condition, left, right)
-        made = Tracer(recorder, chosen, scalar=is_scalar(then))
-        made.unsure = bool(made.ndim)
-        if strides:
-            made.lies(strides)
-        return made
-
-    def _either(self, condition: Value, name: str, kinds: Kinds, then: Any, other: Any) -> Number:
-        """A number that is Python's on one side and NumPy's on the other, or may be."""
-        recorder = self.recorder
-        try:
-            values = [number_value(recorder, x, kinds.value) for x in (then, other)]
-        except Unlike:
-            self._refuse(name)
-        chosen = recorder.emit(graph.Select, condition, *values)
-        theirs = self._chosen_flag(condition, theirs_of(then), theirs_of(other))
-        why = f"`{name}` is Python's {kinds.own.__name__} or NumPy's, as data say"
-        mixed = Mixed(Tracer(recorder, theirs), kinds, WrittenOut(recorder.loops[-1], why))
-        return Number.mix(Tracer(recorder, chosen), mixed)
-
-    def _chosen_flag(self, condition: Value, then: Tracer | bool, other: Tracer | bool) -> Value:
-        """Which of two truth values a condition chooses, without a choice where one is known."""
-        emit = self.recorder.emit
-        if isinstance(then, bool) and isinstance(other, bool):
-            return condition if then else emit(graph.Not, condition)
-        if isinstance(other, bool):
-            condition, then, other = emit(graph.Not, condition), other, then
-        assert not isinstance(other, bool)
-        if not isinstance(then, bool):
-            return emit(graph.Select, condition, then.value(), other.value())
-        if then:
-            return emit(graph.Or, condition, other.value())
-        return emit(graph.And, emit(graph.Not, condition), other.value())
 
     def _lifted(self, content: Content) -> Value:
         return content if isinstance(content, Value) else self.recorder.lift(content)
