@@ -471,6 +471,20 @@ def test_scattering_to_nothing_is_an_error() -> None:
             session.run(None, feed)
 
 
+def test_updates_of_as_many_rows_as_there_are_indices_none_are_none() -> None:
+    """The shape of the updates alone would not tell."""
+    for op, at in (("ScatterND", (0, 1)), ("ScatterElements", (0, 3))):
+        for how in ("none", "mul"):
+            nodes = [node("Split", "x", "a b", axis=0, num_outputs=2)]
+            nodes.append(node(op, "a i b", reduction=how))
+            held = {"i": np.zeros(at, np.int64)}
+            case = Case(nodes, {"x": ("h", 3)}, [], held)
+            session = InferenceSession(model_of(case).SerializeToString())
+            for h in (1, 0):
+                feed = feed_of(case, {"h": h})
+                np.testing.assert_array_equal(session.run(None, feed)[0], feed["x"])
+
+
 def quotients() -> Iterator[tuple[str, Case]]:
     """Sizes divided by sizes, and the greater of a size and a number, as exporters write them."""
     held = {"first": np.array(0), "step": np.array(1), "one": np.array([1]), "axis": np.array([0])}

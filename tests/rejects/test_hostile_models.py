@@ -63,6 +63,16 @@ def test_an_output_that_no_array_can_hold() -> None:
         minicc.InferenceSession(model_of(it, tensors=[shape]).SerializeToString())
 
 
+@pytest.mark.parametrize("op", ["Expand", "Reshape", "ConstantOfShape"])
+def test_shapes_of_more_axes_than_an_array_has(op: str) -> None:
+    """What infers types would make each of two thousand million axes."""
+    model = model_of(helper.make_node(op, ["x", "s"][op == "ConstantOfShape" :], ["y"], "it"))
+    shape = helper.make_tensor_value_info("s", TensorProto.INT64, [(1 << 31) - 1])
+    model.graph.input.append(shape)
+    with pytest.raises(UnsupportedError, match="MC0221.*2147483647 axes, of which an array has"):
+        minicc.InferenceSession(model.SerializeToString())
+
+
 TENSOR = numpy_helper.from_array(np.ones(2, np.float32))
 GRAMS = {"mode": "TF", "max_gram_length": 1, "max_skip_count": 0, "min_gram_length": 1}
 GRAMS |= {"ngram_counts": [0], "ngram_indexes": [0]}

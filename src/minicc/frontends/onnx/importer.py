@@ -25,7 +25,14 @@ from minicc.frontends.onnx.bound import (
 )
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.families import enter, enter_all
-from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted, known_sequence
+from minicc.frontends.onnx.host.nodes import (
+    ANYTHING,
+    Types,
+    complaint,
+    emit_hosted,
+    known_sequence,
+    require_axes,
+)
 from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.model.attributes import check_attributes, missing_part
 from minicc.frontends.onnx.model.reader import DAMAGED, Model, Node, read_model
@@ -48,7 +55,6 @@ from minicc.ir.types import OPAQUE, TensorType
 from minicc.wording import sizes_of
 
 _STRING = 8  # TensorProto.DataType
-_MOST_AXES = 64  # of an array of NumPy
 _MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
 
 
@@ -459,9 +465,7 @@ class Importer:
             try:
                 self.ctx.stand_at(Node(f"the output {name}", name, (), (), {}), (), 0)
                 found = self.value(name, name)
-                if found.type.rank > _MOST_AXES:
-                    text = f"{found.type.rank} axes, of which an array has at most {_MOST_AXES}"
-                    raise self.ctx.unsupported(text, "reshape it within the model")
+                require_axes(self.ctx, found.type.rank)
                 outputs.append(found)
                 self.ctx.use(outputs[-1:])
             except MiniccError as error:

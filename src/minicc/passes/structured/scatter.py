@@ -25,6 +25,13 @@ from minicc.ir.types import BOOL, INDEX_TYPE, STORED, BufferType, is_free, is_in
 _TILE = 32  # elements of a row that are put at once
 
 
+def _is_empty(op: graph.ScatterElements | graph.ScatterND) -> bool:
+    """Whether there are no updates, of which the shape of indices may tell alone."""
+    indices = op.indices.type.shape
+    front = indices[:-1] if isinstance(op, graph.ScatterND) else indices
+    return 0 in (*front, *op.updates.type.shape)
+
+
 def can_scatter(op: graph.ScatterElements | graph.ScatterND) -> bool:
     """Whether an op becomes a kernel: of how many numbers an index is, and that there is a tensor.
 
@@ -33,7 +40,7 @@ def can_scatter(op: graph.ScatterElements | graph.ScatterND) -> bool:
     """
     element = op.x.type.dtype
     vectors = isinstance(op, graph.ScatterND)
-    if 0 in op.updates.type.shape:
+    if _is_empty(op):
         return True
     if (vectors and is_free(op.indices.type.shape[-1:])) or 0 in op.x.type.shape:
         return False
@@ -45,7 +52,7 @@ def lower_scatter(
     b: Builder, op: graph.ScatterElements | graph.ScatterND, operands: Sequence[Value]
 ) -> Value:
     """The structured op; `x` itself where there are no updates."""
-    if 0 in op.updates.type.shape:
+    if _is_empty(op):
         return operands[0]
     axis = op.axis if isinstance(op, graph.ScatterElements) else None
     return b.emit(structured.Scatter, *operands, combine=op.combine, axis=axis)

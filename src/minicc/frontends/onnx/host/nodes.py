@@ -42,6 +42,9 @@ _MOST_PARTS = 1 << 16  # elements of a vector of which each is looked at
 ANYTHING = TensorType(OPAQUE)
 _SEQUENCES = 13  # an opset that has them
 _KNOWN = 1 << 10  # elements of a constant that inference is shown
+_MOST_AXES = 64  # of an array of NumPy
+# which operand has an element for each axis of the result
+_OF_AXES = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1}
 Operands = Sequence[Value | None]
 
 
@@ -310,6 +313,9 @@ def _by_schema(
     from onnx import defs, helper, shape_inference
     from onnx.numpy_helper import from_array
 
+    axes = given.get(_OF_AXES.get(node.op, -1))
+    if axes is not None and axes.type.rank:
+        require_axes(ctx, axes.type.shape[0])  # inference makes each of them
     domain, _, op = node.op.rpartition(".")
     own, version = versions
     if not version or not defs.has(op, version, domain):
@@ -330,6 +336,13 @@ def _by_schema(
     # by that of opset 10 a slice of a free axis is as long as the axis
     schema = defs.get_schema(op, 11 if node.op == "Slice" and version == 10 else version, domain)
     return shape_inference.infer_node_outputs(schema, made, protos, data, None, opsets)
+
+
+def require_axes(ctx: Context, count: Dim) -> None:
+    """MC0221 where a result has more axes than an array may have."""
+    if isinstance(count, int) and count > _MOST_AXES:
+        text = f"{count} axes, of which an array has at most {_MOST_AXES}"
+        raise ctx.unsupported(text, "reshape it within the model")
 
 
 def _may_be_0(extent: Dim, made: Collection[str]) -> bool:
