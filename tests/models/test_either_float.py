@@ -223,6 +223,28 @@ def stepped(x: Any) -> Any:
     return y, t, taken
 
 
+def tuples(x: Any) -> Any:
+    """Of numbers that some rounds bind anew, one within the other."""
+    best, pair, last = np.inf, (0, 0), (0.0, (1, x[0]), True)
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            d = abs(x[i] - x[j]) + 0.5
+            if d < best:
+                best, pair = d, (i, j)
+        if x[i] > 1:
+            last = (x[i], (last[1][0] * 2 % 7, x[i] / 2), not last[2])
+    return best, pair, last, (pair, pair[0])
+
+
+def tuples_of_a_while(x: Any) -> Any:
+    at, seen = 0, (0.0, -1)
+    while at < 40 and x[at] < 3:
+        if x[at] > seen[0]:
+            seen = (x[at], at)
+        at += 1
+    return seen, at
+
+
 def roots(x: Any) -> Any:
     """An int of Python's that a while makes NumPy's, as an index and as what is stored."""
     parents = np.arange(len(x)) // 2 * (x > 0)
@@ -372,6 +394,8 @@ CAPTURED: list[Callable[[Any], Any]] = [
     after_branches_that_write,
     by_extremes,
     clamped,
+    tuples,
+    tuples_of_a_while,
     stepped,
     roots,
     ints,

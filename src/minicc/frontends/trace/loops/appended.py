@@ -9,10 +9,14 @@ A body that does nothing else with a list that no other name leads to adds eleme
 kinds in each round. What a recording has added is taken out again. The loop of the graph stacks
 what its rounds make, and after it the list gets the rows; an array that other names lead to, too,
 is itself an element: what the first round takes from before the loop, and what the last one leaves.
+
+Some ways through a round may add more elements than others where the number of the round decides
+(`if t % 10 == 0:`). Rounds that add fewer stack what is not looked at.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +25,7 @@ import numpy as np
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.loops.body import symbols_of
 from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
+from minicc.frontends.trace.loops.choices import ANY, Choices
 from minicc.frontends.trace.loops.filled import (
     Like,
     Whole,
@@ -39,10 +44,13 @@ from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import affine
 from minicc.ir.core import Value
 
 SEVERAL = 8  # rounds of which each is better written out where they make up a list
 _MOST = 5000  # elements of a list, each of which is an object
+
+Sides = tuple[bool, ...]
 
 
 class _Run(NamedTuple):
@@ -76,17 +84,66 @@ class Appends:
         reach.spare(self.lists.values())
         self.lengths = {n: len(x) for n, x in self.lists.items()}
         self.added: dict[str, list[Any]] = {}  # an element, or a run of some
+        self._told: dict[str, tuple[str, int]] = {}  # names under which ways tell of elements
+        self._numbers: dict[str, list[int]] = {}  # how many each round adds, where they differ
         self.rows: list[Value] = []
         self._starts: dict[int, Any] = {}  # what stands for it in the body, with what it was before
         self._leaves: list[Any] = []
 
-    def take(self, chooses: bool) -> None:
-        """Take out what a recording has added, which depends on no condition."""
-        self.added = {n: _in_runs(x[self.lengths[n] :]) for n, x in self.lists.items()}
+    def take(self, choices: Choices) -> dict[str, Any]:
+        """Take out what a recording has added; of one of several ways it is told under names."""
+        self.added = {n: x[self.lengths[n] :] for n, x in self.lists.items()}
         for n, x in self.lists.items():
             del x[self.lengths[n] :]
-            if self.added[n] and chooses:
-                self.recorder.write_out(f"a round appends to `{n}` what a condition decides")
+        if not choices.ways:
+            self._told, self._numbers = {}, {}
+        if not (choices.asked or choices.ways):
+            self.added = {n: _in_runs(items) for n, items in self.added.items()}
+            return {}
+        places = [(n, k) for n, items in self.added.items() for k in range(len(items))]
+        told = {f"{n}[{k}]": (n, k) for n, k in places}
+        self._told |= told
+        return {name: self.added[n][k] for name, (n, k) in told.items()}
+
+    def told(self, choices: Choices, number: str) -> Collection[str]:
+        """The names under which ways tell; WrittenOut where data say how many elements are added.
+
+        Ways that add fewer get the others, too, which nobody reads.
+        """
+        for way in choices.ways:
+            way.names.update({name: ANY for name in self._told if name not in way.names})
+        for n in {n for n, _ in self._told.values()}:
+            self._numbers[n] = self._number(n, choices, number, ())
+        return self._told.keys()
+
+    def choose(self, names: dict[str, Any]) -> None:
+        """Take what is added out of the names that all ways leave."""
+        if self._told:
+            self.added = {n: [] for n in self.lists}
+            for name, (n, _) in sorted(self._told.items(), key=lambda told: told[1]):
+                self.added[n].append(names.pop(name))
+
+    def _number(self, n: str, choices: Choices, number: str, sides: Sides) -> list[int]:
+        """How many elements the ways that begin with some sides add to a list in each round."""
+        way = next((w for w in choices.ways if w.sides == sides), None)
+        if way is not None:
+            own = [name for name, (other, _) in self._told.items() if other == n]
+            return [sum(way.names[name] is not ANY for name in own)] * self.count
+        then, other = (self._number(n, choices, number, (*sides, s)) for s in (True, False))
+        if then == other:
+            return then
+        truths = self._truths(choices.conditions[sides], number)
+        if truths is None:
+            self.recorder.write_out(f"a round appends to `{n}` what a condition decides")
+        return [a if side else b for side, a, b in zip(truths, then, other, strict=True)]
+
+    def _truths(self, condition: Value, number: str) -> list[bool] | None:
+        """What a condition is in each round; None where not the number of the round alone says."""
+        gap, compare = self.recorder.rounds.compared.get(condition, (0, ""))
+        if affine.symbols(gap) != {number}:
+            return None
+        asks = getattr(operator, compare)
+        return [asks(affine.evaluate(gap, {number: k}), 0) for k in range(self.count)]
 
     def require_apart(
         self, roots: Mapping[int, Any], carried: Mapping[str, Carried], rounds: Collection[str]
@@ -107,6 +164,9 @@ class Appends:
                     raise Unlike(f"`{name}` gets an array that has other names")
                 if whole and (leaf.ndim > 1 and not leaf.shadow().flags.c_contiguous):
                     raise Unlike(f"`{name}` gets an array that lies otherwise in memory")
+                chosen = name in self._numbers
+                if whole and chosen and (leaf.unsure or id(leaf) in self._starts):
+                    raise Unlike(f"`{name}` gets an array that a condition decides")
                 if is_mixed(leaf):
                     raise Unlike(f"`{name}` gets a number that is Python's or NumPy's")
                 if isinstance(leaf, np.ndarray):
@@ -147,9 +207,10 @@ class Appends:
                 column, block = self._column(item, arrays, number, inner)
                 columns.append(column)
                 blocks.append(block)
-            filled = self.lists[name]
-            whole = self._after(filled, self._joined(blocks))
-            filled += [x for k in range(self.count) for column in columns for x in column[k]]
+            filled, numbers = self.lists[name], self._numbers.get(name)
+            whole = self._after(filled, self._joined(blocks, numbers))
+            many = numbers or [len(columns)] * self.count
+            filled += [x for k, n in enumerate(many) for column in columns[:n] for x in column[k]]
             if whole is not None:
                 self._note(filled, whole, like)
 
@@ -190,14 +251,21 @@ class Appends:
         flat: Tracer = Dispatch.call(self.recorder, "reshape", (array, (n * m, *shape)), {})
         return Tracer(self.recorder, flat.content)
 
-    def _joined(self, blocks: Sequence[Tracer | None]) -> Tracer | None:
-        """The elements of all rounds as an array, if they are alike."""
+    def _joined(
+        self, blocks: Sequence[Tracer | None], numbers: Sequence[int] | None
+    ) -> Tracer | None:
+        """The elements of all rounds as an array, if they are alike; of each round so many."""
         known = [b for b in blocks if b is not None]
         if len(known) < len(blocks) or len({(b.dtype, b.shape[2:]) for b in known}) != 1:
             return None
         if len(known) > 1:
             known = [Dispatch.call(self.recorder, "concatenate", (known, 1), {})]
-        return self._flat(known[0])
+        flat = self._flat(known[0])
+        if numbers is None:
+            return flat
+        places = [k * len(blocks) + j for k, n in enumerate(numbers) for j in range(n)]
+        some: Tracer = Dispatch.call(self.recorder, "take", (flat, np.array(places, int), 0), {})
+        return some
 
     def _after(self, first: list[Any], array: Tracer | None) -> Tracer | None:
         """The array with elements before it that the list has had, if they are alike."""

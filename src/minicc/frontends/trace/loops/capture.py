@@ -14,7 +14,6 @@ from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_
 from minicc.frontends.trace.loops.carried import (
     Carried,
     CarriedArray,
-    CarriedEither,
     Turned,
     Unlike,
     Written,
@@ -163,7 +162,7 @@ class Capture:
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
         recorder = self.recorder
-        self.appends.take(bool(self.choices.asked or self.choices.ways))
+        added = self.appends.take(self.choices)
         changed = self.reach.changed()
         if changed:
             recorder.write_out(f"a round changes `{changed}`")
@@ -173,7 +172,7 @@ class Capture:
         self._touched |= touched
         if self.choices.asked or self.choices.ways:
             contents = {k: b.content for k, b in touched.items()}
-            if self.choices.go_on({**now, **self._asked()}, contents):
+            if self.choices.go_on({**now, **self._asked(), **added}, contents):
                 self.reset()
                 return False
             now = self._all_ways(now)
@@ -271,10 +270,12 @@ class Capture:
         """The names after all ways, and the arrays that they write to, as conditions choose."""
         code = self.site.code
         live = {*(code.carried | code.left) & self._bound, *self._asked()}
+        live |= {*self.appends.told(self.choices, self.number)}
         boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
         args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
         chooser = Chooser(self.recorder, self.choices, self._roots.keys())
         way = chooser.way(self._start, args, live)
+        self.appends.choose(way.names)
         for k, content in way.contents.items():
             boxes[k].hold(content, self._roots[k][2] + 1)
         self._forget()
@@ -340,13 +341,9 @@ class Capture:
             try:
                 if isinstance(c, CarriedArray):
                     self._require_apart(self._names[n], now[n])
-                after = c.made(recorder, now[n])
+                states += c.states(recorder, now[n])
             except Unlike as error:
                 raise type(error)(f"`{n}` {error}") from None
-            if after is not None and c.before is not None:
-                states.append(State(c.before, c.arg, after))
-            if isinstance(c, CarriedEither):
-                states.append(c.of_theirs())
         if any(v is _UNBOUND for v in now.values()):
             recorder.write_out("a name is not bound in each round")
         self._require_own(now)
@@ -485,8 +482,6 @@ class Capture:
             # without a round they are what a round of a loop around left, or not bound
             last |= {n: self._gone() for n in self._bound if n not in self._carried}
         for n, c in self._carried.items():
-            if isinstance(c, CarriedEither):
-                last[n] = c.boxed(self.recorder, *[results[v] for v in c.afters()])
-            elif c.after in results:
-                last[n] = c.boxed(self.recorder, results[c.after])
+            if c.afters:
+                last[n] = c.boxed(self.recorder, iter([results[v] for v in c.afters]))
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})

@@ -8,7 +8,7 @@ traced Python numbers, and Python ints that grow by the same number in each roun
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,25 +35,25 @@ class Turned(Unlike):
 
 
 class Carried(Protocol):
-    """A name's value that goes from round to round; `before` is None where no value has to.
+    """A name's value that goes from round to round, in `width` states.
 
-    `after` is what a round hands on, where that is not the very value that the name has then.
+    `afters` are what a round hands on, where that is not the very value that the name has then.
     """
 
-    before: Value | None
+    width: int
     arg: Value
-    after: Value | None
+    afters: Sequence[Value]
 
     def begin(self, recorder: Recorder, number: str) -> Any:
         """What the name is bound to at the beginning of a round."""
         ...
 
-    def boxed(self, recorder: Recorder, value: Value) -> Any:
-        """What the name is bound to where it has a value."""
+    def boxed(self, recorder: Recorder, values: Iterator[Value]) -> Any:
+        """What the name is bound to where its states have values."""
         ...
 
-    def made(self, recorder: Recorder, now: Any) -> Value | None:
-        """The value that a round leaves; Unlike where it is of another kind."""
+    def states(self, recorder: Recorder, now: Any) -> list[State]:
+        """The states, with what a round leaves of them; Unlike where that is of another kind."""
         ...
 
 
@@ -72,12 +72,13 @@ class CarriedArray:
     `box` is the array that it is bound to at the beginning of a round, if anything still holds it.
     """
 
-    after: Value | None = None
+    width = 1
+    afters: Sequence[Value] = ()
 
     def __init__(self, recorder: Recorder, before: Any) -> None:
         content = content_of(recorder, before)
         value = content if isinstance(content, Value) else recorder.lift(content)
-        self.before: Value | None = value
+        self.before = value
         self.arg = Value(value.type)
         self.scalar = is_scalar(before)
         self.strides = strides_of(before)
@@ -87,18 +88,18 @@ class CarriedArray:
     def begin(self, recorder: Recorder, number: str) -> Any:
         """An array of its own, for it must not be written to."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        self._start = self.boxed(recorder, self.arg)
+        self._start = self.boxed(recorder, iter([self.arg]))
         self.box = weakref.ref(self._start)
         return self._start
 
-    def boxed(self, recorder: Recorder, value: Value) -> Tracer:
+    def boxed(self, recorder: Recorder, values: Iterator[Value]) -> Tracer:
         """An array or scalar."""
-        box = Tracer(recorder, value, scalar=self.scalar)
+        box = Tracer(recorder, next(values), scalar=self.scalar)
         if self.strides:
             box.lies(self.strides)
         return box
 
-    def made(self, recorder: Recorder, now: Any) -> Value | None:
+    def states(self, recorder: Recorder, now: Any) -> list[State]:
         """An array of the same shape and element type."""
         # held until now, for a round may write to it and then let go of it
         start, self._start = self._start, None
@@ -111,7 +112,7 @@ class CarriedArray:
         value = same_type(recorder, content_of(recorder, now), self.arg)
         if strides_of(now) != self.strides:
             raise Unlike("lies otherwise in memory after a round")
-        return value
+        return [State(self.before, self.arg, value)]
 
 
 def strides_of(x: Any) -> tuple[int, ...]:
@@ -142,7 +143,7 @@ ELEMENTS = {float: F64, int: I64, bool: BOOL}
 class CarriedNumber:
     """A name of a Python float, of an int that an array's element gave, or of a bool."""
 
-    after: Value | None = None
+    width = 1
 
     def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
         element = ELEMENTS[kind]
@@ -152,27 +153,29 @@ class CarriedNumber:
         self.element = element
         number = isinstance(before, Number)
         self.counts = kind is int and (type(before) is int or before.counts)
-        self.before: Value | None = (
-            before.box.value() if number else recorder.scalar(before, element)
-        )
+        self.before = before.box.value() if number else recorder.scalar(before, element)
         self.arg = Value(TensorType(element))
+        self.afters: Sequence[Value] = ()
 
     def begin(self, recorder: Recorder, number: str) -> Any:
         """A traced number."""
-        self.arg, self.after = Value(self.arg.type, self.arg.hint), None
-        return self.boxed(recorder, self.arg)
+        self.arg, self.afters = Value(self.arg.type, self.arg.hint), ()
+        return self.boxed(recorder, iter([self.arg]))
 
-    def boxed(self, recorder: Recorder, value: Value) -> Number:
+    def boxed(self, recorder: Recorder, values: Iterator[Value]) -> Number:
         """A traced number."""
-        return Number(Tracer(recorder, value), self.kind, self.counts)
+        return Number(Tracer(recorder, next(values)), self.kind, self.counts)
 
-    def made(self, recorder: Recorder, now: Any) -> Value | None:
+    def states(self, recorder: Recorder, now: Any) -> list[State]:
         """A number of the same kind."""
+        return [State(self.before, self.arg, self._after(recorder, now))]
+
+    def _after(self, recorder: Recorder, now: Any) -> Value:
         if type(now) is Number and now.kind is self.kind:
             if not self.counts or now.counts:
                 return now.box.value()
-            self.after = now.counted().box.value()
-            return self.after
+            self.afters = [now.counted().box.value()]
+            return self.afters[0]
         if type(now) is self.kind:
             return recorder.scalar(now, self.element)
         raise Unlike(f"was a {self.kind.__name__}, and is a {type(now).__name__} after a round")
@@ -181,46 +184,70 @@ class CarriedNumber:
 class CarriedEither:
     """A name of a number that is Python's before the first round, and may be NumPy's after it."""
 
+    width = 2
+
     def __init__(self, recorder: Recorder, before: Any, kinds: Kinds, error: BaseException) -> None:
         self.kinds = kinds
         self.error = error
-        self.before: Value | None = number_value(recorder, before, kinds.value)
+        self.before = number_value(recorder, before, kinds.value)
         self.arg = Value(TensorType(ELEMENTS[kinds.value]))
-        self.after: Value | None = None
+        self.afters: Sequence[Value] = ()
         self.theirs = CarriedNumber(recorder, _as_flag(before), bool)
 
     def begin(self, recorder: Recorder, number: str) -> Any:
         """A traced number."""
         self.arg = Value(self.arg.type, self.arg.hint)
         theirs = self.theirs.begin(recorder, number)
-        return self.boxed(recorder, self.arg, theirs.box.value())
+        return self.boxed(recorder, iter([self.arg, theirs.box.value()]))
 
-    def boxed(self, recorder: Recorder, value: Value, theirs: Value | None = None) -> Number:
-        """A number that is NumPy's where `theirs` is true."""
-        assert theirs is not None
+    def boxed(self, recorder: Recorder, values: Iterator[Value]) -> Number:
+        """A number that is NumPy's where the second value is true."""
+        value, theirs = next(values), next(values)
         mixed = Mixed(Tracer(recorder, theirs), self.kinds, self.error)
         return Number.mix(Tracer(recorder, value), mixed)
 
-    def afters(self) -> tuple[Value, Value]:
-        """What a round leaves of it, and of whether it is NumPy's."""
-        assert self.after is not None
-        assert self.theirs.after is not None
-        return self.after, self.theirs.after
-
-    def of_theirs(self) -> State:
-        """What goes from round to round of whether it is NumPy's."""
-        assert self.theirs.before is not None
-        return State(self.theirs.before, self.theirs.arg, self.afters()[1])
-
-    def made(self, recorder: Recorder, now: Any) -> Value:
+    def states(self, recorder: Recorder, now: Any) -> list[State]:
         """A number of either."""
-        here = self.boxed(recorder, self.arg, self.theirs.arg)
+        here = self.boxed(recorder, iter([self.arg, self.theirs.arg]))
         if either_kind(here, now) != self.kinds:
             kinds = self.kinds.own.__name__, type(now).__name__
             raise Unlike("was a {}, and is a {} after a round".format(*kinds))
-        self.theirs.after = self.theirs.made(recorder, _as_flag(now))
-        self.after = number_value(recorder, now, self.kinds.value)
-        return self.after
+        theirs = self.theirs.states(recorder, _as_flag(now))
+        value = number_value(recorder, now, self.kinds.value)
+        made = [State(self.before, self.arg, value), *theirs]
+        self.afters = [s.after for s in made]
+        return made
+
+
+class CarriedTuple:
+    """A name of a tuple of numbers, each of which goes from round to round."""
+
+    def __init__(self, parts: Sequence[Carried]) -> None:
+        for part in parts:
+            array = isinstance(part, CarriedArray) and not part.scalar
+            if array or isinstance(part, CarriedCount):
+                raise Unlike("is a tuple of more than numbers that data give")
+        self.parts = parts
+        self.width = sum(part.width for part in parts)
+        self.arg = Value(TensorType(I64))  # of no use
+        self.afters: Sequence[Value] = ()
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """Traced numbers."""
+        return tuple([part.begin(recorder, number) for part in self.parts])
+
+    def boxed(self, recorder: Recorder, values: Iterator[Value]) -> Any:
+        """Traced numbers."""
+        return tuple([part.boxed(recorder, values) for part in self.parts])
+
+    def states(self, recorder: Recorder, now: Any) -> list[State]:
+        """Numbers of the same kinds."""
+        if type(now) is not tuple or len(now) != len(self.parts):
+            raise Unlike("was a tuple, and is another one after a round")
+        pairs = zip(self.parts, now, strict=True)
+        made = [state for part, x in pairs for state in part.states(recorder, x)]
+        self.afters = [s.after for s in made]
+        return made
 
 
 def theirs_of(x: Any) -> Tracer | bool:
@@ -290,8 +317,8 @@ def number_value(recorder: Recorder, x: Any, kind: type) -> Value:
 class CarriedCount:
     """A name of a Python int that is another by the same number in each round."""
 
-    before: Value | None = None
-    after: Value | None = None
+    width = 0
+    afters: Sequence[Value] = ()
 
     def __init__(self, first: Any, now: Any, number: str) -> None:
         """`now` is what the first recording left, when it began with `first`."""
@@ -313,17 +340,18 @@ class CarriedCount:
         self.next = here + self.step
         return here
 
-    def boxed(self, recorder: Recorder, value: Value) -> Number:
+    def boxed(self, recorder: Recorder, values: Iterator[Value]) -> Number:
         """The number after so many rounds."""
-        steps = recorder.emit(graph.Mul, value, recorder.scalar(self.step, I64))
+        steps = recorder.emit(graph.Mul, next(values), recorder.scalar(self.step, I64))
         first = self.first
         first = first.value() if type(first) is Index else recorder.scalar(first, I64)
         return Number(Tracer(recorder, recorder.emit(graph.Add, first, steps)), int, True)
 
-    def made(self, recorder: Recorder, now: Any) -> None:
-        """Nothing, where it has grown by what it has to."""
+    def states(self, recorder: Recorder, now: Any) -> list[State]:
+        """None, where it has grown by what it has to."""
         if not self.agrees(now):
             raise Unlike(_NO_COUNT)
+        return []
 
     def agrees(self, now: Any) -> bool:
         """Whether a round leaves it greater by what it has to."""
@@ -347,6 +375,9 @@ def carried(
     `mixed` is the error of one that is Python's number or NumPy's, as data say; None where a first
     round that is written out would tell.
     """
+    if type(before) is type(now) is tuple and len(before) == len(now):
+        pairs = zip(before, now, strict=True)
+        return CarriedTuple([carried(recorder, *pair, number, mixed) for pair in pairs])
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)) and not (is_scalar(before) and is_mixed(now)):
@@ -376,6 +407,9 @@ def mistaken(names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
     """
 
     def is_mistaken(taken: Carried, value: Any) -> bool:
+        if isinstance(taken, CarriedTuple):
+            alike = type(value) is tuple and len(value) == len(taken.parts)
+            return alike and any(map(is_mistaken, taken.parts, value))
         if isinstance(taken, CarriedCount):
             return type(value) is Number and (value.kind is int or is_mixed(value))
         single = isinstance(taken, CarriedArray) and taken.scalar

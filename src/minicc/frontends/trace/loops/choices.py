@@ -220,6 +220,10 @@ class Chooser:
             return then
         if then is ANY:
             return other
+        if type(then) is type(other) is tuple and len(then) == len(other):
+            begun = start if type(start) is tuple and len(start) == len(then) else then
+            parts = zip(then, other, begun, strict=True)
+            return tuple([self._name(condition, name, *part) for part in parts])
         key = condition, id(then), id(other)
         if key not in self._made:
             for x in (then, other):

@@ -46,6 +46,8 @@ class Rounds:
         self.samples: dict[str, int] = {}
         self.used = False  # whether an array has an extent that depends on them
         self.data: dict[str, DataSize] = {}  # what data give within them
+        # truth values by what is compared with 0, and how (`__lt__`)
+        self.compared: dict[Value, tuple[Dim, str]] = {}
         self._which: list[int] = []
         self.sizes = Sizes()
         self.write_out = write_out

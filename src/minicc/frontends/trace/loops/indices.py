@@ -106,9 +106,7 @@ class Index(Number):
     def __bool__(self) -> bool:
         low, high = self.bounds()
         if low <= 0 <= high:
-            if not self.turns:
-                return False
-            self.read("a condition")
+            return self.turns and bool(self._compared("__ne__", 0))
         return True
 
     def __neg__(self) -> Any:
@@ -246,7 +244,9 @@ def _comparison(name: str, decide: Callable[[int, int], bool | None]) -> Any:
 def _compared(self: Index, name: str, other: Any) -> Any:
     other = Index(self._recorder, other.dim) if type(other) is Extent else other
     right = other.box if type(other) is Index else np.asarray(int(other))
-    return getattr(self.box, name)(right)
+    made = getattr(self.box, name)(right)
+    self._recorder.rounds.compared[made.value()] = self.plus(other, -1).dim, name
+    return made
 
 
 def extent_of(recorder: Recorder, length: Any) -> int:

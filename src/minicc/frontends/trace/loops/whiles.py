@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
-from minicc.frontends.trace.loops.carried import Carried, CarriedCount, CarriedEither, Unlike
+from minicc.frontends.trace.loops.carried import Carried, CarriedCount, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Left
 from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.extents import in_all_rounds
@@ -400,15 +401,12 @@ class WhileCapture(Capture):
         states = iter(zip(self.states[skipped:], made[skipped:], strict=True))
         for n, c in self._carried.items():
             if isinstance(c, CarriedCount):
-                bound[n] = c.boxed(recorder, rounds)
+                bound[n] = c.boxed(recorder, iter([rounds]))
                 continue
-            state, value = next(states)
-            if isinstance(c, CarriedEither):
-                bound[n] = c.boxed(recorder, value, next(states)[1])
-                continue
-            known = state.after in results and isinstance(self._now[n], (Tracer, Number))
-            if not known or c.after is not None:
-                bound[n] = c.boxed(recorder, value)
+            mine = list(islice(states, c.width))
+            own = isinstance(self._now[n], (Tracer, Number)) and not c.afters
+            if not (own and all(state.after in results for state, _ in mine)):
+                bound[n] = c.boxed(recorder, iter([value for _, value in mine]))
             box = bound.get(n, self._now[n])
             if isinstance(box, Tracer) and box.ndim:
                 box.unsure |= n not in self._sure
