@@ -719,3 +719,26 @@ def test_an_error_is_raised_where_numpy_raises_it(most: int) -> None:
     assert same(outcomes[1], outcomes[0])
     loops = compiled.explain(np.eye(3), np.ones(3), 1e-3, 1000).loops
     assert any("a loop of the graph, until its condition ends it" in text for text in loops)
+
+
+def test_a_loop_that_python_knows_to_have_one_round_at_most() -> None:
+    """Its first test is known in each round of the loop around it, before and after."""
+
+    def sorted_halves(x: Any) -> Any:
+        gap = len(x) // 2
+        for i in range(gap, len(x)):
+            t, j = x[i], i
+            while j >= gap and x[j - gap] > t:
+                x[j] = x[j - gap]
+                j -= gap
+            x[j] = t
+        return x, j
+
+    jitted = minicc.jit(sorted_halves, threads=1)
+    for seed in range(3):
+        x = np.random.default_rng(seed).random(40)
+        (got, j), (want, k) = jitted(x.copy()), sorted_halves(x.copy())
+        np.testing.assert_array_equal(got, want)
+        assert j == k
+    (told,) = (text for text in jitted.explain().loops if "20 rounds" in text)
+    assert "a loop of the graph" in told
