@@ -252,3 +252,18 @@ def test_one_head_of_keys_where_widths_are_free() -> None:
     widths = {deep: "keys", heads * deep: "queries", heads * width: "values"}
     op = "com.microsoft.LinearAttention"
     check(Case(op, [q, k, v, state], wants, options, (3,), widths, 1e-4), free=True)
+
+
+def test_scales_of_as_many_blocks_as_there_are() -> None:
+    x, router = random(TOKENS, WIDTH), random(TOKENS, EXPERTS, seed=4)
+    power = np.exp(router)
+    options: dict[str, Any] = {"k": 2, "activation_type": "relu", "normalize_routing_weights": 1}
+    (q1, s1, _, e1), (q2, s2, _, e2) = (
+        quantized(n, depth, 4, 16, False) for n, depth in ((INNER, WIDTH), (WIDTH, INNER))
+    )
+    b1, b2 = random(EXPERTS, INNER, seed=7), random(EXPERTS, WIDTH, seed=8)
+    want = mixed(x, router, power / power.sum(-1, keepdims=True), ((e1, b1), (e2, b2)), options)
+    inputs: list[Array | None] = [x, router, q1, s1, b1, q2, s2, b2]
+    blocks = {WIDTH // 16: "blocks"}
+    more = options | {"expert_weight_bits": 4, "block_size": 16}
+    check(Case("com.microsoft.QMoE", inputs, [want], more, (2, 4, 5, 7), blocks, 1e-3), free=True)

@@ -117,7 +117,8 @@ def _exact(
         last = scales.type.shape[axis]
         at = ctx.cast(cut(ctx, unpacked(ctx, zeros, bits), {axis: (0, last, 1)}), F32)
         at = ctx.reshape(at, (experts, rows, blocks, 1))
-    apart = ctx.reshape(whole, (experts, rows, blocks, depth // blocks))
+    width = ctx.quotient(depth, blocks, "columns of weights")
+    apart = ctx.reshape(whole, (experts, rows, blocks, width))
     factor = ctx.reshape(wide_of(ctx, scales), (experts, rows, blocks, 1))
     exact = ctx.emit(graph.Mul, ctx.emit(graph.Sub, apart, at), factor)
     return ctx.reshape(exact, (experts, rows, depth))
