@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -158,6 +159,10 @@ class Capture:
     def choose(self, condition: Value) -> bool:
         """Which side a round takes where it asks; another recording takes the other one."""
         return self.choices.side(condition)
+
+    def leaves(self, frame: FrameType, way: Mapping[int, bool], condition: Value) -> bool:
+        """Whether a way out of a loop within leaves this one as well; see `whiles`."""
+        return False
 
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""

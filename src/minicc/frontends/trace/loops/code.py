@@ -76,7 +76,8 @@ class Test(NamedTuple):
     In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
     goes on as one that has had all its items. `others` are tests within a round that leave the loop
     for the same place, by the places of their jumps, each with what its condition is if it stays.
-    `elsewhere` are those that leave it for other places, as a `return` in its middle does.
+    `elsewhere` are those that leave it for other places, as a `return` in its middle does; some of
+    them stand in a loop within if it `is_left_within`.
     """
 
     loop: LoopCode
@@ -85,6 +86,7 @@ class Test(NamedTuple):
     alike: bool = True
     others: Mapping[int, bool] = MappingProxyType({})
     elsewhere: Mapping[int, bool] = MappingProxyType({})
+    is_left_within: bool = False
 
 
 class Names(NamedTuple):
@@ -223,6 +225,26 @@ def _test_within(code: types.CodeType, n: int) -> Test | None:
     return Test(loop, None, turn, elsewhere=elsewhere) if elsewhere else None
 
 
+@functools.lru_cache(512)
+def whole_at(code: types.CodeType, begin: int) -> Test | None:
+    """The test of a `for` whose rounds begin at that place, if it may be left.
+
+    It is one that always goes on: the loop has all its items, or is left in its middle.
+    """
+    flow = flow_of(code)
+    head = flow.place[begin] - 1
+    end = flow.target(head)
+    if end is None:
+        return None
+    body = _Body(code, head, ((head + 1, 1),), {head}, {end}, around=head, whole=True)
+    loop = body.facts()
+    within = any(flow.innermost(n) != head for n in body.elsewhere)
+    others, elsewhere = map(flow.places, (body.others, body.elsewhere))
+    if not (others or elsewhere):
+        return None
+    return Test(loop, True, others=others, elsewhere=elsewhere, is_left_within=within)
+
+
 def _test_of(body: _Body, stays: int) -> Test:
     """The test of a `while`, which goes on where that leads to `stays`."""
     loop, flow = body.facts(), body.flow
@@ -237,7 +259,8 @@ class _Body:
     Each of the `firsts` comes with the values that lie above the iterator of a `for`, the innermost
     one, there. `head` is the instruction that stands for the loop, which it may leave unless it
     `stays_in`; `exits` are where it goes on after it. On its way a round takes the next item of the
-    `for` that `iterates`. Of one that may be left for elsewhere, `around` is the loop's head.
+    `for` that `iterates`. Of one that may be left for elsewhere, `around` is the loop's head; of a
+    `whole` one loops within may leave it, too.
     """
 
     code: types.CodeType
@@ -248,6 +271,7 @@ class _Body:
     iterates: int | None = None
     around: int | None = None
     stays_in: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         self.flow = flow_of(self.code)
@@ -313,7 +337,7 @@ class _Body:
                 continue
             step = self.steps[n]
             popped = depth == 0 and step.opname in ("POP_TOP", "RETURN_VALUE")
-            iterated = self.iterates is not None or not self.exits
+            iterated = self._iterates or not self.exits
             if depth < 0 or n in self.exits or (popped and iterated):
                 return "is left by `break` or `return`"
             why = self._why_refused(step, depth)
@@ -323,7 +347,7 @@ class _Body:
             arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             self.follows[n] = []
             if self._leaves(n, depth):
-                self._follow(n, (self.others | self.elsewhere)[n], 0, waiting)
+                self._follow(n, (self.others | self.elsewhere)[n], depth - 1, waiting)
                 continue
             if n != self.iterates and (step.opcode in dis.hasjrel or step.opcode in dis.hasjabs):
                 effect = dis.stack_effect(step.opcode, arg, jump=True)
@@ -338,19 +362,28 @@ class _Body:
 
         Round by round is gone where it leaves a loop around as well, or raises an error.
         """
-        flow, iterates = self.flow, self.iterates is not None
-        sides = flow.sides(n) if self.exits and depth == 1 else ()
+        flow = self.flow
+        innermost = self.around in flow.heads_around(n)[:1]
+        sides = flow.sides(n) if self.exits and (depth == 1 or self.whole) else ()
         if len(sides) < 2:
             return False
-        stays = [s for s in sides if not flow.leads_to(s, self.exits, iterates)]
-        if len(stays) == 1 and not self.stays_in:
+        stays = [s for s in sides if not flow.leads_to(s, self.exits, self._iterates)]
+        if len(stays) == 1 and depth == 1 and not self.stays_in:
             self.others[n] = stays[0]
             return True
         inside = [s for s in sides if s in self.within]
-        innermost = self.around in flow.heads_around(n)[:1]
-        if innermost and len(inside) == 1 and not any(map(flow.raises, {*sides} - {*inside})):
+        if (
+            (innermost or self.whole)
+            and len(inside) == 1
+            and not any(map(flow.raises, {*sides} - {*inside}))
+        ):
             self.elsewhere[n] = inside[0]
         return n in self.elsewhere
+
+    @property
+    def _iterates(self) -> bool:
+        """Whether what leaves the loop takes an iterator away."""
+        return self.iterates is not None or self.whole
 
     def _follow(self, n: int, target: int, depth: int, waiting: list[tuple[int, int]]) -> None:
         self.follows[n].append(target)

@@ -9,7 +9,7 @@ that round once more, up to where it leaves.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import NamedTuple
 
@@ -57,7 +57,10 @@ def told(recorder: Recorder, condition: Tracer) -> bool | None:
         open_around(recorder, frame)
     if side is None and recorder.loops:
         capture = recorder.loops[-1]
-        side = bool(capture.choose(as_bool(recorder, condition)))
+        if isinstance(capture, WhileCapture) and frame is not None:
+            side = capture.passed_elsewhere(frame, condition)
+        if side is None:
+            side = bool(capture.choose(as_bool(recorder, condition)))
         if isinstance(capture, WhileCapture) and frame is not None:
             capture.note(frame, side)
     return side
@@ -106,7 +109,7 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
         left_by, ways, asked = capture.left_by, capture.ways_out, capture.last_asked
         del capture, inner, first
-        by = 0 if left_by is None else _number(recorder, left_by, len(ways), test)
+        by = 0 if left_by is None else way_out(recorder, left_by, ways, test, frame)
         if by:
             recorder.last_round = LastRound(frame, ways[by - 1], set())
         again = _told_again(recorder, frame) if by else None
@@ -114,13 +117,22 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
             return again
         if test.stays is None:
             return _truth(recorder, asked)
-        over = not by and (test.alike or not goes_on.read("bool", NEEDS))
+        over = not by and (test.alike or _is_left(recorder, goes_on, test, frame))
         return test.stays != over
     shut(recorder, site)
     capture.abandon()
     recorder.tell(str(site), f"run round by round: {capture.why}")
     recorder.tries[site.key] = recorder.tries.get(site.key, 0) + 1
     return bool(first.see("bool", NEEDS))
+
+
+def _is_left(recorder: Recorder, goes_on: Tracer, test: Test, frame: FrameType) -> bool:
+    """Whether its test left a loop; one that leaves a loop around as well is a way of that."""
+    if recorder.loops:
+        way = {asked_at(frame.f_code, frame.f_lasti): not test.stays}
+        if recorder.loops[-1].leaves(frame, way, recorder.emit(graph.Not, goes_on.value())):
+            return False
+    return not goes_on.read("bool", NEEDS)
 
 
 def _truth(recorder: Recorder, x: Tracer | None) -> bool:
@@ -131,16 +143,22 @@ def _truth(recorder: Recorder, x: Tracer | None) -> bool:
     return bool(recorder.loops[-1].choose(x.value()))
 
 
-def _number(recorder: Recorder, x: Tracer, most: int, test: Test) -> int:
-    """Which way a loop was left, of so many; 0 for none, where its test or its items ended it."""
-    surely = test.stays is None and test.turn is None
+def way_out(
+    recorder: Recorder, x: Tracer, ways: Sequence[Mapping[int, bool]], test: Test, frame: FrameType
+) -> int:
+    """Which way a loop was left, of these; 0 for none, where its test or its items ended it."""
+    surely, most = test.stays is None and test.turn is None, len(ways)
     if not recorder.loops and not (surely and most == 1):
         return int(x.see("int", NEEDS))
-    value = x.value()
-    asked = range(1, most + (not surely))
-    equal = (recorder.emit(graph.Eq, value, recorder.scalar(k, I64)) for k in asked)
-    known = zip(asked, equal, strict=True)
-    return next((k for k, e in known if recorder.loops[-1].choose(e)), most * surely)
+    value, around = x.value(), recorder.loops[-1] if recorder.loops else None
+    for k, way in enumerate(ways, 1):
+        if surely and k == most:
+            return k
+        taken = recorder.emit(graph.Eq, value, recorder.scalar(k, I64))
+        assert around is not None
+        if not around.leaves(frame, way, taken) and around.choose(taken):
+            return k
+    return 0
 
 
 def _is_in_round(recorder: Recorder, capture: WhileCapture | None, site: Site) -> bool:

@@ -22,7 +22,7 @@ what becomes of the graph.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from minicc.frontends.trace.loops.data_sizes import data_range
 from minicc.frontends.trace.loops.filled import is_fixed, made
 from minicc.frontends.trace.loops.given_rounds import given_range
 from minicc.frontends.trace.loops.indices import Index, rows
+from minicc.frontends.trace.loops.left_within import left_within
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.whiles import Turn
@@ -201,7 +202,7 @@ Dispatch.loop = _rows
 Dispatch.test = told
 
 
-def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
+def _rounds(recorder: Recorder, site: Site, source: Source) -> Generator[Any, None, None]:
     """The items of a loop: some for recording its body, or all of them."""
     learned = recorder.learned[site.key]
     why, first, stride = site.code.refused or learned.refused, 0, 1
@@ -249,11 +250,23 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
             first += 1
         else:
             why = capture.why or "all of it is known while tracing"
+    yield from _others(recorder, site, source, Turn(str(site), source.length, first), why)
+
+
+def _others(
+    recorder: Recorder, site: Site, source: Source, turn: Turn, why: str
+) -> Generator[Any, None, None]:
+    """The items from a turn on of a loop that is no `Capture`: until it is left, or all of them."""
+    captured = site.code.refused and (yield from left_within(recorder, site, source, turn))
+    if captured and not turn.left:
+        return
     if type(source.length) is Index:
         recorder.write_out(f"its loop at {site}: {why}")
-    recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
-    begun, rounds = recorder.work, source.length - first
-    turn = recorder.turns[id(site.frame), site.code.head] = Turn(str(site), source.length, first)
+    if not captured:
+        recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
+    recorder.turns[id(site.frame), site.code.head] = turn
+    first, begun = turn.at, recorder.work
+    rounds = source.length - first
     while turn.left:
         n = turn.at - first
         long = (recorder.work - begun) * rounds // max(n, 1)

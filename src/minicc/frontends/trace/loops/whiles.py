@@ -57,14 +57,14 @@ _TEST, _LEFT_BY, _ROUNDS = "its test", "left by", "rounds done"
 class Turn:
     """How far a `for` is that gives its items one by one; `here` is what a recording gets."""
 
-    def __init__(self, where: str, length: int, at: int) -> None:
+    def __init__(self, where: str, length: Any, at: int) -> None:
         self.where = where
         self.length = length
         self.at = at
         self.here: Any = None
 
     @property
-    def left(self) -> int:
+    def left(self) -> Any:
         """How many items are to come."""
         return self.length - self.at
 
@@ -135,6 +135,7 @@ class WhileCapture(Capture):
         self._left_by: Value
         self.left_by: Tracer | None = None
         self._rounds: State
+        self.rounds: Value  # how many there were, but for one that left the loop elsewhere
 
     def begin(self) -> Index:
         if not self.choices.sides:
@@ -210,25 +211,35 @@ class WhileCapture(Capture):
         """Go on after a test that is not the one of the rounds, if it leads out of the loop.
 
         A round that ends there is a way of its own. Where it would raise an error, NumPy runs the
-        call, and raises it.
+        call, and raises it. What a loop within is left by is first of all a test of that.
         """
         code, at = self.site.frame.f_code, self.site.frame.f_lasti
-        jump, others, elsewhere = jump_at(code, at), self.test.others, self.test.elsewhere
-        value = as_bool(self.recorder, condition)
+        jump, others = jump_at(code, at), self.test.others
         if jump in others:
+            value = as_bool(self.recorder, condition)
             self.choices.passed(value, others[jump], self._left_here)
             return others[jump]
-        if jump in elsewhere:
-            stays = elsewhere[jump]
-            way = {**self._path, asked_at(code, at): not stays}
-            self.choices.passed(value, stays, partial(self._left_elsewhere, way))
-            return stays
+        if flow_of(code).innermost(jump) == self.site.loop:
+            stays = self.passed_elsewhere(self.site.frame, condition)
+            if stays is not None:
+                return stays
         raising = raises_at(code, at)
         if raising is None or (test is not None and test.loop.head == self.site.code.head):
             return None
+        value = as_bool(self.recorder, condition)
         truth = Tracer(self.recorder, value, scalar=True)
         checked(truth, ~truth if raising else truth)
         return not raising
+
+    def passed_elsewhere(self, frame: FrameType, condition: Tracer) -> bool | None:
+        """Go on after a test that leads out of the loop for elsewhere, if it does."""
+        jump = jump_at(frame.f_code, frame.f_lasti)
+        stays = self.test.elsewhere.get(jump) if frame is self.site.frame else None
+        if stays is not None:
+            way = {**self._path, asked_at(frame.f_code, frame.f_lasti): not stays}
+            value = as_bool(self.recorder, condition)
+            self.choices.passed(value, stays, partial(self._left_elsewhere, way))
+        return stays
 
     def _left_here(self) -> Left:
         """What a round binds names to that ends here, and what it has written to arrays."""
@@ -248,6 +259,16 @@ class WhileCapture(Capture):
         self.ways_out.append(way)
         ended = self._ended(len(self.ways_out), rounds=False)
         return self._start | ended | self._counts(), {}
+
+    def leaves(self, frame: FrameType, way: Mapping[int, bool], condition: Value) -> bool:
+        """Whether a way out of a loop within, which a condition has taken, leaves this one as well.
+
+        It is a way of its own then, and this one goes on where the condition is false.
+        """
+        if frame is not self.site.frame or next(reversed(way)) not in self.test.elsewhere:
+            return False
+        self.choices.passed(condition, False, partial(self._left_elsewhere, way))
+        return True
 
     def _ended(self, left_by: int = 0, rounds: bool = True) -> dict[str, Any]:
         """What a way tells that ends the loop, maybe with counts as the round began with them."""
@@ -340,6 +361,7 @@ class WhileCapture(Capture):
         failing = {*self._failing(states)}
         recorder.may_fail(v for s, v in zip(states, made_of, strict=True) if s.after in failing)
         made_of, (rounds, goes, *more) = made_of[: len(self.states)], made_of[len(self.states) :]
+        self.rounds = rounds
         if self.test.elsewhere:
             self.left_by = Tracer(recorder, more[0], scalar=True)
         if self.test.stays is None:
@@ -365,7 +387,8 @@ class WhileCapture(Capture):
 
     def limit(self) -> Value:
         """How many rounds there may be."""
-        return self.recorder.scalar(self.count, I64)
+        many = self.count
+        return many.value() if type(many) is Index else self.recorder.scalar(many, I64)
 
     def _by_value(self, made: Sequence[Value]) -> dict[Value, Value]:
         """The last states by what a round leaves of them, where that tells which one it is."""
