@@ -132,3 +132,16 @@ def test_the_lesson(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a bad matrix: [nan nan]" in out
     assert "break at run.py:29: while rr > TOLERANCE:" in out
     assert "      True -> graph 4\n      False -> graph 6" in out
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_a_call_with_what_is_no_value_is_told_to_be_numpys() -> None:
+    @minicc.jit
+    def f(rng: Any, x: Any) -> Any:
+        return x + rng.standard_normal(3)
+
+    x = np.zeros(3)
+    wanted = np.random.default_rng(0).standard_normal(3)
+    np.testing.assert_array_equal(f(np.random.default_rng(0), x), wanted)
+    text = str(f.explain(np.random.default_rng(0), x))
+    assert "run by NumPy, not compiled: rng is a numpy.random" in text

@@ -408,18 +408,27 @@ class Jitted:
         runs, on copies of the arrays); else for all that is known.
         """
         known = self._known.all()
+        plain: list[Explained] = []
         if args or kwargs:
             values = self._parameters.bind(args, kwargs)
-            call = Call(*self._parameters.key(values), values)
-            found = self._known.find(call)
-            if found is None or not (found.plain or found.compilation):
-                self._patience.renew()
-                self(*copied(args), **copied(kwargs))
-            known = [s for s in (self._known.find(call),) if s is not None]
+            try:
+                known = self._known_for(Call(*self._parameters.key(values), values), args, kwargs)
+            except UserError as error:
+                if error.code != _NO_VALUE:
+                    raise
+                known, plain = [], [Explained((), (), (), (), error.message)]
         parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops, s.plain)
                  for s in known]  # fmt: skip
         counts = self._traces, self._patience.refused
-        return Explanation(self._name(), parts, self._reasons, *counts)
+        return Explanation(self._name(), parts + plain, self._reasons, *counts)
+
+    def _known_for(self, call: Call, args: Any, kwargs: Any) -> list[Specialisation]:
+        """What is known of calls like one, which is compiled if it is not yet."""
+        found = self._known.find(call)
+        if found is None or not (found.plain or found.compilation):
+            self._patience.renew()
+            self(*copied(args), **copied(kwargs))
+        return [s for s in (self._known.find(call),) if s is not None]
 
     def _name(self) -> str:
         return str(getattr(self.__wrapped__, "__name__", "the function"))

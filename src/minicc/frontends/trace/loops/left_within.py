@@ -39,7 +39,7 @@ def left_within(
 ) -> Generator[Any, None, bool]:
     """The items of rounds that are recorded, and of the one that leaves the loop.
 
-    Whether it is captured so. `turn` is at its end then.
+    It returns whether the loop is captured so; `turn` is at its end then.
     """
     test = whole_at(site.frame.f_code, site.code.head)
     known = type(turn.length) is int
