@@ -41,7 +41,7 @@ def call(f: Function, *args: Any) -> tuple[Any, int]:
     parameters = Parameters(f)
     values = parameters.bind(args, {})
     _, arrays, _ = parameters.key(values)
-    path = Path(Tree(), arrays, lambda module, text: Interpreted(module))
+    path = Path(Tree(), arrays, lambda module, text, light: Interpreted(module))
     traced = trace_values(f, parameters, values, path)
     if traced.module is None:
         return traced.result, path.breaks

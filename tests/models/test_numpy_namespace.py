@@ -62,7 +62,7 @@ def outcome(f: Any, args: tuple[Any, ...]) -> Any:
     parameters = Parameters(f)
     values = parameters.bind(args, {})
     _, arrays, _ = parameters.key(values)
-    path = Path(Tree(), arrays, lambda module, text: Interpreted(module))
+    path = Path(Tree(), arrays, lambda module, text, light: Interpreted(module))
     try:
         traced = trace_values(f, parameters, values, path)
     except GivenUp:

@@ -37,7 +37,6 @@ from minicc.frontends.trace import (
     Unsized,
     Within,
     copied,
-    is_light,
     replay,
     said_by,
     told,
@@ -347,12 +346,12 @@ class Jitted:
             text = "%s was traced %d times, the last time since %s; %s.explain() tells of each"
             LOGGER.warning(text, self._name(), _OFTEN, why, self._name())
 
-    def _compile(self, module: Module, text: str, sizes: Sizes = NUMBERS_ALONE) -> Any:
+    def _compile(self, module: Module, text: str, light: bool, sizes: Sizes = NUMBERS_ALONE) -> Any:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
             compiled = partial(self._compilation, module, sizes, text)
-            found = self._codes[text] = Segment(module, compiled, not sizes and is_light(module))
+            found = self._codes[text] = Segment(module, compiled, light)
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
         return found
@@ -388,7 +387,7 @@ class Jitted:
         _, arrays, _ = self._parameters.key(values)
         modules: list[Module] = []
 
-        def interpreted(module: Module, text: str) -> Any:
+        def interpreted(module: Module, text: str, light: bool) -> Any:
             modules.append(module)
             return lowered.Interpreted(module)
 

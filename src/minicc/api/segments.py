@@ -16,7 +16,7 @@ from minicc.ir.core import Module
 from minicc.runtime.host_ops import run_by_definition
 from minicc.runtime.saved import Compilation
 
-INTERPRETED = 16  # runs of a segment before it is compiled, which takes as long as hundreds of them
+INTERPRETED = 2  # runs of a segment before it is compiled, which takes as long as hundreds of them
 
 Run = Callable[[list[Array]], list[Array]]
 

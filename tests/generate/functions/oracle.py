@@ -34,8 +34,8 @@ def judge(program: Program, name: str = "drawn.py") -> Judged:
     """All that is wrong with what minicc makes of a program."""
     text = program.text()
     space, mirrored = loaded(text, name), loaded(text, name)
-    # few calls of a drawn function would never have its small segments compiled
-    segments.INTERPRETED = 1 if program.strict else _INTERPRETED
+    # both ways of running small segments are drawn
+    segments.INTERPRETED = 0 if program.strict else _INTERPRETED
     compiled = minicc.jit(space["f"], **program.options())
     left = False
     for k in program.order:

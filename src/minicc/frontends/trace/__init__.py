@@ -34,7 +34,7 @@ An object with `__wrapped__` is traced through, so a jitted function should have
 """
 
 from minicc.frontends.trace import indexing, memory, powers, views
-from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree, is_light
+from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree
 from minicc.frontends.trace.functions import (
     composed,
     contraction,
@@ -92,7 +92,6 @@ __all__ = [
     "Unsized",
     "Within",
     "copied",
-    "is_light",
     "replay",
     "require_fast",
     "said_by",

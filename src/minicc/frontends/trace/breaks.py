@@ -42,7 +42,8 @@ _LITTLE = 1 << 11  # numbers that NumPy computes while a call goes from one segm
 _SHORT = 8  # ops of so many numbers each that it computes meanwhile where Python reads values
 _MANY = 8  # values that Python reads
 
-Compile = Callable[[Module, str], Code | None]  # None where nothing is to run
+# of a segment, its text, and whether it is little work; None where nothing is to run
+Compile = Callable[[Module, str, bool], Code | None]
 Place = Callable[[Value], int]
 
 
@@ -224,7 +225,9 @@ class Path:
         self._made += 1
         if self._made > _MOST:
             recorder.give_up(f"a call of {recorder.name} stops more than {_MOST} times")
-        code = self._compile(module, text) if outputs else None
+        whole = self._from is None and isinstance(action, Finish)  # of what calls compute
+        light = not whole and is_light(module)
+        code = self._compile(module, text, light) if outputs else None
         node = Node(module, text, code, inputs, action)
         node.fills = fills
         if self._from is None:
@@ -323,7 +326,7 @@ class SizedPath(Path):
     """
 
     def __init__(self, args: Sequence[Array], compiled: Compile | None = None) -> None:
-        super().__init__(Tree(), args, compiled or (lambda module, text: None))
+        super().__init__(Tree(), args, compiled or (lambda module, text, light: None))
         self._compiled = compiled
 
     def again(self, tree: Tree | None = None) -> Path:
