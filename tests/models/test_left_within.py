@@ -143,10 +143,24 @@ def nearest_divisor(x: Any, v: float) -> Any:
     return steps
 
 
+def three_with_the_test_first(x: Any, v: float) -> Any:
+    """The innermost loop has as many rounds as the one around it says."""
+    s = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if x[i, j] > v:
+                return j, i
+            for k in range(j, x.shape[1]):
+                s += x[i, k]
+    return s
+
+
 CAPTURED: list[Function] = [
     found, pair, repeated, summed, while_within, rows, written, nearest_divisor,
 ]  # fmt: skip
-OTHERS: list[Function] = [triple, left_in_several_ways, on_either_level, left_by_a_flag]
+OTHERS: list[Function] = [
+    triple, three_with_the_test_first, left_in_several_ways, on_either_level, left_by_a_flag
+]  # fmt: skip
 
 
 def require_alike(got: Any, wanted: Any) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.code import Test
+from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import WhileCapture
+from minicc.frontends.trace.loops.whiles import WhileCapture, always
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import WrittenOut
-from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
 
 _FEW = 8  # rounds up to which a program for that number is better
@@ -31,10 +31,11 @@ class GivenRounds(WhileCapture):
     def __init__(self, recorder: Recorder, site: Site, reach: Reach, rounds: Number) -> None:
         super().__init__(recorder, site, Test(site.code, True), reach, None, {})
         self._limit = rounds
-        self.condition = self._true()
 
-    def _true(self) -> Tracer:
-        return Tracer(self.recorder, np.array(True), scalar=True)
+    def begin(self) -> Index:
+        number = super().begin()
+        self.condition = always(self.recorder)  # a value of this recording
+        return number
 
     @property
     def key(self) -> Any:
@@ -47,7 +48,7 @@ class GivenRounds(WhileCapture):
         return value
 
     def finish(self) -> bool:
-        self.finish_at(self._true())
+        self.finish_at(always(self.recorder))
         return True
 
 

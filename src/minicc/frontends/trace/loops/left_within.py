@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol
 
-import numpy as np
-
 from minicc.frontends.trace.loops.code import Test, whole_at
 from minicc.frontends.trace.loops.conditions import LastRound, way_out
 from minicc.frontends.trace.loops.flow import flow_of
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import Turn, WhileCapture
+from minicc.frontends.trace.loops.whiles import Turn, WhileCapture, always
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -53,9 +51,9 @@ def left_within(
         return False
     begun = turn.at
     capture = WhileCapture(recorder, site, test, reach, turn, {})
-    capture.condition = first = Tracer(recorder, np.array(True), scalar=True)
     while True:
         capture.begin()
+        capture.condition = always(recorder)  # a value of this recording
         yield items.item(turn.next())
         if recorder.loops[-1] is not capture:  # a round of a loop within has left that
             recorder.loops[-1].left()
@@ -67,7 +65,7 @@ def left_within(
     if capture.why:
         capture.abandon()
         return False
-    capture.finish_at(first)
+    capture.finish_at(always(recorder))
     many = f"{turn.length} rounds" if known else "as many rounds as one around it says"
     recorder.tell(str(site), f"{many}, a loop of the graph, until it is left")
     if capture.left_by is None:

@@ -436,6 +436,11 @@ class WhileCapture(Capture):
         self.site.bind(bound)
 
 
+def always(recorder: Recorder) -> Tracer:
+    """The condition of a loop that its test does not end."""
+    return Tracer(recorder, np.array(True), scalar=True)
+
+
 def _inside(site: Site) -> frozenset[int]:
     """The offsets of a loop's instructions, if it stands in another one; else none."""
     flow = flow_of(site.frame.f_code)
