@@ -46,6 +46,8 @@ def same(want: Any, have: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
         assert len(want) == len(have)
         for w, h in zip(want, have, strict=True):
             same(w, h, rtol, atol)
+    elif isinstance(want, str):
+        assert want == have
     elif want is not None:
         assert np.asarray(want).dtype == np.asarray(have).dtype
         np.testing.assert_allclose(have, want, rtol=rtol, atol=atol)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.models.test_captured_loops import same
 
 import minicc
 
@@ -163,18 +164,6 @@ OTHERS: list[Function] = [
 ]  # fmt: skip
 
 
-def require_alike(got: Any, wanted: Any) -> None:
-    assert type(got) is type(wanted)
-    if isinstance(wanted, tuple):
-        assert len(got) == len(wanted)
-        for a, b in zip(got, wanted, strict=True):
-            require_alike(a, b)
-    elif isinstance(wanted, (str, type(None))):
-        assert got == wanted
-    else:
-        np.testing.assert_allclose(got, wanted, rtol=1e-13)
-
-
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 @pytest.mark.parametrize("f", [*CAPTURED, *OTHERS])
 def test_as_in_numpy(f: Function) -> None:
@@ -184,7 +173,7 @@ def test_as_in_numpy(f: Function) -> None:
         for v in (0.8, 0.995, 2.0):
             mine, theirs = x.copy(), x.copy()
             wanted, got = f(theirs, v), jitted(mine, v)
-            require_alike(got, wanted)
+            same(wanted, got, 1e-13, 0)
             np.testing.assert_array_equal(mine, theirs)
     if f in CAPTURED:
         told = minicc.jit(f, threads=1).explain(x, 2.0).loops

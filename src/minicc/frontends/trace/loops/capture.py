@@ -164,9 +164,15 @@ class Capture:
         """Whether a way out of a loop within leaves this one as well; see `whiles`."""
         return False
 
+    def _require_innermost(self) -> None:
+        """Begin the trace anew where a round of a loop within has left that."""
+        if self.recorder.loops[-1] is not self:
+            self.recorder.loops[-1].left()
+
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
         recorder = self.recorder
+        self._require_innermost()
         added = self.appends.take(self.choices)
         changed = self.reach.changed()
         if changed:

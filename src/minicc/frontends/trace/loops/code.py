@@ -360,7 +360,8 @@ class _Body:
     def _leaves(self, n: int, depth: int) -> bool:
         """Note a jump that leaves the loop, to where its test does or elsewhere; whether it is one.
 
-        Round by round is gone where it leaves a loop around as well, or raises an error.
+        Round by round is gone where it raises an error, or leaves a loop around as well as one
+        that is not `whole`.
         """
         flow = self.flow
         innermost = self.around in flow.heads_around(n)[:1]

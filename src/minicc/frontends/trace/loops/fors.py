@@ -231,8 +231,6 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Generator[Any, No
             number: Any = capture.begin()
             for n in range(stride):
                 yield source.item(number + n)
-            if recorder.loops[-1] is not capture:  # a round of a loop within has left that
-                recorder.loops[-1].left()
             if capture.ends():
                 break
         if not capture.why and capture.finish():

@@ -55,8 +55,6 @@ def left_within(
         capture.begin()
         capture.condition = always(recorder)  # a value of this recording
         yield items.item(turn.next())
-        if recorder.loops[-1] is not capture:  # a round of a loop within has left that
-            recorder.loops[-1].left()
         if capture.ends():
             break
     if not capture.why:
