@@ -186,15 +186,6 @@ def one_array(x: Any) -> Any:
 
 
 @OTHERS.append
-def some(x: Any) -> Any:
-    out = []
-    for i in range(20):
-        if x[i] > 0:
-            out.append(x[i])
-    return np.array(out)
-
-
-@OTHERS.append
 def read(x: Any) -> Any:
     out = [x[0]]
     for i in range(20):

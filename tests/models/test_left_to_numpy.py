@@ -99,6 +99,25 @@ def test_values_that_are_read_without_end() -> None:
     left(f, "operations: is left by `break` or `return`", np.ones(2))
 
 
+def reached(x: Any) -> Any:
+    """How many steps lead to each cell that is open."""
+    steps, left = np.full(x.shape, -1), collections.deque([(0, 0)])
+    steps[0, 0] = 0
+    while left:
+        i, j = left.popleft()
+        for a, b in (i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1):
+            inside = 0 <= a < x.shape[0] and 0 <= b < x.shape[1]
+            if inside and x[a, b] > 0 and steps[a, b] < 0:
+                steps[a, b] = steps[i, j] + 1
+                left.append((a, b))
+    return steps
+
+
+def test_values_that_are_read_with_little_between() -> None:
+    """That is known before the trace grows long."""
+    left(reached, "stops more than 128 times, and little is computed in between", np.ones((9, 9)))
+
+
 def halved_for_long(x: Any) -> Any:
     n, seen = 6_000, {}
     while n > 0:

@@ -41,6 +41,7 @@ _MOST = 500  # new nodes of one traced call
 _LITTLE = 1 << 11  # numbers that NumPy computes while a call goes from one segment to the next
 _SHORT = 8  # ops of so many numbers each that it computes meanwhile where Python reads values
 _MANY = 8  # values that Python reads
+_ENOUGH = 128  # new nodes of one traced call, by which it is known what is between them
 
 # of a segment, its text, and whether it is little work; None where nothing is to run
 Compile = Callable[[Module, str, bool], Code | None]
@@ -121,6 +122,7 @@ class Path:
         self._name: Any = None  # of the state that the segment began in
         self._target: Node | None = tree.root
         self._made = 0
+        self._worth = False  # whether a new node computes more than NumPy does meanwhile
 
     def again(self, tree: Tree | None = None) -> Path:
         """The same call from its beginning, in another tree where one is given."""
@@ -227,6 +229,10 @@ class Path:
             recorder.give_up(f"a call of {recorder.name} stops more than {_MOST} times")
         whole = self._from is None and isinstance(action, Finish)  # of what calls compute
         light = not whole and is_light(module)
+        self._worth |= not light
+        if self._made > _ENOUGH and not self._worth:
+            text = f"a call of {recorder.name} stops more than {_ENOUGH} times"
+            recorder.give_up(f"{text}, and little is computed in between")
         code = self._compile(module, text, light) if outputs else None
         node = Node(module, text, code, inputs, action)
         node.fills = fills

@@ -23,6 +23,7 @@ from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.layouts import laid
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.extents import Extent, extents_among
+from minicc.frontends.trace.loops.grown import as_argument
 from minicc.frontends.trace.loops.indices import as_extents
 from minicc.frontends.trace.mixed import differs, require_one_type
 from minicc.frontends.trace.names import real_function, shown, ufunc_of, with_named_out
@@ -76,8 +77,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     """The outcome of NumPy's function `name` (dotted, below `numpy`)."""
     if impurity(name):
         refuse_impure(recorder, f"np.{name}", impurity(name))
-    args = tuple([a.real if isinstance(a, PythonType) else a for a in args])
-    kwargs = {k: a.real if isinstance(a, PythonType) else a for k, a in kwargs.items()}
+    args = tuple(map(as_argument, args))
+    kwargs = {k: as_argument(a) for k, a in kwargs.items()}
     ufunc = ufunc_of(name)
     if ufunc is not None:
         name = ufunc.__name__  # of several names of one function

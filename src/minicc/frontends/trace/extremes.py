@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.carried import ELEMENTS, Unlike, either_kind
+from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.loops.selected import selected
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
@@ -20,6 +21,8 @@ def extreme(recorder: Recorder, real: Callable[..., Any], *args: Any, **kwargs: 
 
     Of several it is that of one after the other, as Python has it.
     """
+    if not kwargs and len(args) == 1 and type(args[0]) is Grown:
+        return args[0].extreme(real.__name__)
     if kwargs or recorder.path is None or len(args) < 2:
         return real(*args, **kwargs)
     return reduce(lambda a, b: _of_two(recorder, real, a, b), args)

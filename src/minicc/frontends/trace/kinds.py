@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.extents import Extent
+from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.namespace import replacement
 from minicc.frontends.trace.numbers import Number
@@ -58,6 +59,8 @@ class TypeOf(PythonType):
             return replacement(self._recorder, real, real.__name__)
         if type(x) is Extent:
             return self._numbers.get(int, int)
+        if type(x) is Grown:
+            return list
         if isinstance(x, PythonType):
             return self
         if issubclass(type(x), np.generic):  # which is known

@@ -25,6 +25,7 @@ from minicc.frontends.trace.layouts import (
     within,
 )
 from minicc.frontends.trace.loops.gone import Gone
+from minicc.frontends.trace.loops.grown import Grown, Listed
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.mixed import Kinds, is_mixed
@@ -136,11 +137,20 @@ def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], A
     return taking.values, taking.names, structure
 
 
+class _OfData:
+    """A list of which data say how long it is, which is a leaf of a result."""
+
+    def __init__(self, grown: Grown) -> None:
+        self.grown = grown
+
+
 def _with_plain_keys(outcome: Any, made: dict[int, Any]) -> Any:
     """A result whose dicts have Python's numbers and NumPy's scalars as keys, which were read.
 
     A list or dict that stands twice is one object in it.
     """
+    if type(outcome) is Grown:
+        return _OfData(outcome)
     if type(outcome) is tuple:
         return tuple([_with_plain_keys(v, made) for v in outcome])
     if id(outcome) in made:
@@ -228,6 +238,8 @@ class _Taking:
             return leaf
         if isinstance(leaf, PythonType):
             return leaf.real
+        if type(leaf) is _OfData:
+            return Listed(leaf.grown.like, [self._slot(p, path, None) for p in leaf.grown.parts])
         if _is_told(leaf):
             return leaf
         kind = type(leaf)

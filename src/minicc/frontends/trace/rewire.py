@@ -47,7 +47,7 @@ from minicc.frontends.trace.loops.comprehensions import (
 )
 from minicc.frontends.trace.loops.flow import instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
-from minicc.frontends.trace.loops.indices import rows
+from minicc.frontends.trace.loops.grown import length
 from minicc.frontends.trace.namespace import (
     Clock,
     Impure,
@@ -325,7 +325,7 @@ class Rewirer:
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
         found["sum"] = Sum(self.recorder)
         if self.recorder.rounds.sizes:
-            found["len"] = rows
+            found["len"] = length
         found |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
         return {name: value for name, value in found.items() if name not in compared}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from minicc.frontends.trace.loops.comprehensions import Drawn
 from minicc.frontends.trace.loops.filled import is_flat
+from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
@@ -24,12 +25,19 @@ class Sum(PythonType):
         """The sum of the elements of a list, of a generator, or of whatever Python adds up."""
         recorder = self._recorder
         items = items.filled() if isinstance(items, Drawn) else items
+        if type(items) is Grown:
+            return (
+                self._of(items.array(), items.like, start) if items.is_of_floats() else items.look()
+            )
         whole = recorder.whole_of(items) if type(items) is list else None
         floats = whole is not None and (whole.type.dtype.is_float or whole.type.dtype.is_complex)
-        if whole is None or not floats or not is_flat(recorder.lists[id(items)].like):
+        like = None if whole is None else recorder.lists[id(items)].like
+        if whole is None or not floats or not is_flat(like):
             return sum(items, start)
-        array = Tracer(recorder, whole)
-        made = recorder.namespace.add.reduce(array, axis=0, dtype=array.dtype)
-        if isinstance(items[0], Number) and not isinstance(items[0], Tracer):
-            made = Number(made, items[0].kind)
+        return self._of(Tracer(recorder, whole), like, start)
+
+    def _of(self, array: Any, like: Any, start: Any) -> Any:
+        made = self._recorder.namespace.add.reduce(array, axis=0, dtype=array.dtype)
+        if like[0] is Number:
+            made = Number(made, like[1])
         return made if type(start) is int and not start else start + made

@@ -29,8 +29,12 @@ _SEARCHED = 1 << 20  # comparisons that a search may make; beyond, NumPy's bisec
 
 
 def ascending(recorder: Recorder, value: Value, axis: int, at: Sequence[int] = ()) -> Value:
-    """The elements in ascending order along an axis, or, if such are given, at some places."""
-    return recorder.emit(graph.Sort, value, axis, tuple(dict.fromkeys(at)))
+    """The elements in ascending order along an axis, or, if such are given, at some places.
+
+    Of an extent that is a symbol all are sorted: which places are asked for depends on it.
+    """
+    known = all(type(k) is int for k in (*at, *value.type.shape))
+    return recorder.emit(graph.Sort, value, axis, tuple(dict.fromkeys(at)) if known else ())
 
 
 def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int, order: Any = None) -> Value:

@@ -10,8 +10,9 @@ kinds in each round. What a recording has added is taken out again. The loop of 
 what its rounds make, and after it the list gets the rows; an array that other names lead to, too,
 is itself an element: what the first round takes from before the loop, and what the last one leaves.
 
-Some ways through a round may add more elements than others where the number of the round decides
-(`if t % 10 == 0:`). Rounds that add fewer stack what is not looked at.
+Some ways through a round may add more elements than others. Rounds that add fewer stack what is not
+looked at. Where the number of the round decides (`if t % 10 == 0:`), the list gets the others;
+where data do, the loop stacks which rounds add it, too, and the name is bound to a `Grown`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.loops.body import symbols_of
 from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Choices
@@ -35,6 +37,7 @@ from minicc.frontends.trace.loops.filled import (
     like_of,
     versions_of,
 )
+from minicc.frontends.trace.loops.grown import Grown, like_in_data
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
@@ -43,6 +46,7 @@ from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.restarts import Counted
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine
 from minicc.ir.core import Value
@@ -75,7 +79,7 @@ class Appends:
         self.recorder = recorder
         self.count = count
         self.names = names
-        known = type(count) is int and SEVERAL < count <= _MOST
+        known = type(count) is int and count > SEVERAL
         self.lists = {
             n: names[n]
             for n in sorted(appended)
@@ -86,6 +90,7 @@ class Appends:
         self.added: dict[str, list[Any]] = {}  # an element, or a run of some
         self._told: dict[str, tuple[str, int]] = {}  # names under which ways tell of elements
         self._numbers: dict[str, list[int]] = {}  # how many each round adds, where they differ
+        self._by_data: dict[str, list[Any]] = {}  # where data say so: whether each is added
         self.rows: list[Value] = []
         self._starts: dict[int, Any] = {}  # what stands for it in the body, with what it was before
         self._leaves: list[Any] = []
@@ -96,25 +101,33 @@ class Appends:
         for n, x in self.lists.items():
             del x[self.lengths[n] :]
         if not choices.ways:
-            self._told, self._numbers = {}, {}
+            self._told, self._numbers, self._by_data = {}, {}, {}
         if not (choices.asked or choices.ways):
             self.added = {n: _in_runs(items) for n, items in self.added.items()}
             return {}
         places = [(n, k) for n, items in self.added.items() for k in range(len(items))]
         told = {f"{n}[{k}]": (n, k) for n, k in places}
         self._told |= told
-        return {name: self.added[n][k] for name, (n, k) in told.items()}
+        now = {name: self.added[n][k] for name, (n, k) in told.items()}
+        return {**now, **{_whether(name): True for name in told}}
 
     def told(self, choices: Choices, number: str) -> Collection[str]:
-        """The names under which ways tell; WrittenOut where data say how many elements are added.
+        """The names under which ways tell.
 
-        Ways that add fewer get the others, too, which nobody reads.
+        Ways that add fewer elements get the others, too, which nobody reads.
         """
         for way in choices.ways:
-            way.names.update({name: ANY for name in self._told if name not in way.names})
+            for name in self._told.keys() - way.names.keys():
+                way.names.update({name: ANY, _whether(name): False})
         for n in {n for n, _ in self._told.values()}:
-            self._numbers[n] = self._number(n, choices, number, ())
-        return self._told.keys()
+            numbers = self._number(n, choices, number, ())
+            if numbers is None:
+                self._require_counted(n)
+                self._by_data[n] = []
+            else:
+                self._numbers[n] = numbers
+        by_data = [name for name, (n, _) in self._told.items() if n in self._by_data]
+        return {*self._told, *map(_whether, by_data)}
 
     def choose(self, names: dict[str, Any]) -> None:
         """Take what is added out of the names that all ways leave."""
@@ -122,20 +135,35 @@ class Appends:
             self.added = {n: [] for n in self.lists}
             for name, (n, _) in sorted(self._told.items(), key=lambda told: told[1]):
                 self.added[n].append(names.pop(name))
+                if n in self._by_data:
+                    self._by_data[n].append(names.pop(_whether(name)))
 
-    def _number(self, n: str, choices: Choices, number: str, sides: Sides) -> list[int]:
-        """How many elements the ways that begin with some sides add to a list in each round."""
+    def _number(self, n: str, choices: Choices, number: str, sides: Sides) -> list[int] | None:
+        """How many elements the ways that begin with some sides add to a list in each round.
+
+        None where data say that.
+        """
         way = next((w for w in choices.ways if w.sides == sides), None)
         if way is not None:
             own = [name for name, (other, _) in self._told.items() if other == n]
             return [sum(way.names[name] is not ANY for name in own)] * self.count
         then, other = (self._number(n, choices, number, (*sides, s)) for s in (True, False))
-        if then == other:
-            return then
+        if then == other or then is None or other is None:
+            return then if then == other else None
         truths = self._truths(choices.conditions[sides], number)
         if truths is None:
-            self.recorder.write_out(f"a round appends to `{n}` what a condition decides")
+            return None
         return [a if side else b for side, a, b in zip(truths, then, other, strict=True)]
+
+    def _require_counted(self, n: str) -> None:
+        """Have a symbol say how long a list becomes; WrittenOut where there can't be one."""
+        recorder, path = self.recorder, self.recorder.path
+        alone = len(recorder.loops) == 1 and not self.lengths[n]
+        if alone and recorder.rounds.sizes.counts is not None:
+            return
+        if alone and path is not None and path.may_count and not path.breaks:
+            recorder.end(Counted())
+        recorder.write_out(f"a round appends to `{n}` what a condition decides")
 
     def _truths(self, condition: Value, number: str) -> list[bool] | None:
         """What a condition is in each round; None where not the number of the round alone says."""
@@ -158,13 +186,15 @@ class Appends:
         seen: set[int] = set()
         self.rows, self._leaves = [], []
         for name, items in self.added.items():
+            if items and name not in self._by_data and self.count > _MOST:
+                raise Unlike(f"`{name}` gets more than {_MOST} elements")
             for leaf in (leaf for item in items for leaf in self._parts(item)):
                 whole = isinstance(leaf, Tracer) and not leaf.scalar
                 if whole and (leaf.looks_at() or id(leaf) in roots or id(leaf) in seen):
                     raise Unlike(f"`{name}` gets an array that has other names")
                 if whole and (leaf.ndim > 1 and not leaf.shadow().flags.c_contiguous):
                     raise Unlike(f"`{name}` gets an array that lies otherwise in memory")
-                chosen = name in self._numbers
+                chosen = name in self._numbers or name in self._by_data
                 if whole and chosen and (leaf.unsure or id(leaf) in self._starts):
                     raise Unlike(f"`{name}` gets an array that a condition decides")
                 if is_mixed(leaf):
@@ -172,9 +202,22 @@ class Appends:
                 if isinstance(leaf, np.ndarray):
                     raise Unlike(f"`{name}` gets an array that is the same in all rounds")
                 seen.add(id(leaf))
+                if name in self._by_data:
+                    continue
                 self._leaves.append(leaf)
                 if _is_row(leaf):
                     self.rows.append(self._row(name, leaf, rounds))
+            if name in self._by_data:
+                self._stack_by_data(name, items, rounds)
+
+    def _stack_by_data(self, name: str, items: Sequence[Any], rounds: Collection[str]) -> None:
+        """Stack what may be added, and whether it is; Unlike where it is not all of one kind."""
+        each = [[self._row(name, leaf, rounds) for leaf in leaves(item)] for item in items]
+        types = {tuple([v.type for v in values]) for values in each}
+        if common([*map(like_in_data, items)]) is None or len(types) > 1:
+            raise Unlike(f"`{name}` gets elements of several kinds, as a condition decides")
+        self.rows += [v for values in each for v in values]
+        self.rows += [self._row(name, added, rounds) for added in self._by_data[name]]
 
     def _parts(self, item: Any) -> list[Any]:
         """The leaves of an element; a list that a loop has filled is one."""
@@ -195,11 +238,20 @@ class Appends:
             raise Unlike(f"`{name}` gets arrays of several shapes")
         return value
 
-    def give(self, stacked: Sequence[Value], number: str, inner: Collection[Value]) -> None:
-        """Fill the lists with the rows of all rounds; `inner` values are known in a round alone."""
+    def give(
+        self, stacked: Sequence[Value], number: str, inner: Collection[Value]
+    ) -> dict[str, Grown]:
+        """Fill the lists with the rows of all rounds; `inner` values are known in a round alone.
+
+        What names are to be bound to whose lists are as long as data say.
+        """
         left = iter([Tracer(self.recorder, v) for v in stacked])
-        given = iter([next(left) if _is_row(leaf) else None for leaf in self._leaves])
+        given = (next(left) if _is_row(leaf) else None for leaf in self._leaves)
+        grown: dict[str, Grown] = {}
         for name, items in self.added.items():
+            if name in self._by_data:
+                grown[name] = self._grown(name, items, left)
+                continue
             columns, blocks = [], []
             like = common([*map(like_of, self.lists[name]), *map(self._like, items)])
             for item in items:
@@ -213,6 +265,22 @@ class Appends:
             filled += [x for k, n in enumerate(many) for column in columns[:n] for x in column[k]]
             if whole is not None:
                 self._note(filled, whole, like)
+        return grown
+
+    def _grown(self, name: str, items: Sequence[Any], left: Iterator[Tracer]) -> Grown:
+        """The list of what is added in those rounds in which it is."""
+        like = like_in_data(items[0])
+        assert like is not None
+        each = [[next(left) for _ in leaves(item)] for item in items]
+        added = self._side_by_side([next(left) for _ in items])
+        columns = [self._side_by_side(column) for column in zip(*each, strict=True)]
+        return Grown(self.recorder, name, like, [Masked(column, added) for column in columns])
+
+    def _side_by_side(self, arrays: Sequence[Tracer]) -> Tracer:
+        """The rows of arrays, the first of each, then the second, and so on."""
+        if len(arrays) == 1:
+            return arrays[0]
+        return self._flat(Dispatch.call(self.recorder, "stack", ([*arrays], 1), {}))
 
     def _like(self, item: Any) -> Like | None:
         known = self._known(item)
@@ -319,6 +387,11 @@ class Appends:
             elif leaf.held() not in inner:  # other names are bound to what the last round left
                 rows[-1] = leaf
         return rows
+
+
+def _whether(name: str) -> str:
+    """The name under which ways tell whether they add an element that they tell under `name`."""
+    return f"{name}?"
 
 
 def _in_runs(items: Sequence[Any]) -> list[Any]:

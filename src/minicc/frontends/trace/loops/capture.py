@@ -417,7 +417,7 @@ class Capture:
             self.recorder.found[self.key, self.first, self.stride] = boxes, arrays
             around.keep_from(self, surely=not self.choices.ways)
         self._settle(made, results)
-        self.appends.give(stacked, self.number, inner)
+        self.site.bind({**self.appends.give(stacked, self.number, inner)})
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:

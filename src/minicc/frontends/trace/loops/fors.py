@@ -32,6 +32,7 @@ from minicc.frontends.trace.loops.conditions import told
 from minicc.frontends.trace.loops.data_sizes import data_range
 from minicc.frontends.trace.loops.filled import is_fixed, made
 from minicc.frontends.trace.loops.given_rounds import given_range
+from minicc.frontends.trace.loops.grown import Grown, length
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.left_within import left_within
 from minicc.frontends.trace.loops.reach import Reach
@@ -63,6 +64,9 @@ def source_of(recorder: Recorder, x: Any) -> Source | None:
         return Source(len(x), lambda n: x[n] if type(n) is int else made(like, array[n]))
     if isinstance(x, range) and type(x) is range:
         return Source(len(x), lambda n: n * x.step + x.start)
+    if type(x) is Grown:
+        x.settle()
+        return Source(length(x), x.element)
     if isinstance(x, Tracer) and x.ndim:
         return Source(rows(x), lambda n: x[n])
     return None
@@ -193,8 +197,8 @@ def drive(recorder: Recorder, frame: FrameType, source: Source) -> Iterator[Any]
     return _loop(recorder, frame, source, called=True)
 
 
-def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] | None:
-    """The rows of an array that a `for` statement asks for an iterator."""
+def _rows(recorder: Recorder, frame: FrameType, array: Tracer | Grown) -> Iterator[Any] | None:
+    """The rows of an array, or the elements of a list, that a `for` asks for an iterator."""
     return _loop(recorder, frame, source_of(recorder, array), called=False)
 
 

@@ -21,7 +21,7 @@ from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.kinds import SubclassOf, power
 from minicc.frontends.trace.loops.code import codes_within, names_in
-from minicc.frontends.trace.loops.indices import rows
+from minicc.frontends.trace.loops.grown import length
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
 from minicc.frontends.trace.numbers import Number
@@ -99,7 +99,7 @@ class Reach:
             self._containers.append((name, x, x if isinstance(x, tuple) else x.copy()))
             for v in x.values() if type(x) is dict else x:
                 self.visit(v, name)
-        elif x is rows or x is power:
+        elif x is length or x is power:
             return
         elif isinstance(x, types.FunctionType):
             self._function(x, name)

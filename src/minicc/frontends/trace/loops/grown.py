@@ -1,0 +1,169 @@
+"""Lists of which data say how long they are.
+
+    out = []
+    for k in range(len(x)):
+        if x[k] > 0:
+            out.append(k)
+    return np.array(out), len(out)
+
+The loop of the graph stacks what each round would append, and whether it does. What those rounds
+appended that did is an array of an extent that data decide (`functions.masks`). After the loop the
+name of the list is bound to a `Grown`, which is read as a list of that array's rows is: by its
+length, its elements, a `for`, NumPy's functions, or as a result. Where anything else is asked of
+it, sizes that data give are no symbols, and NumPy runs the function.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.loops.filled import Like, is_flat, like_of, made
+from minicc.frontends.trace.loops.gone import Gone
+from minicc.frontends.trace.loops.indices import Index, rows
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.python_types import PythonType
+from minicc.frontends.trace.pytree import Slot
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.sizes import Unsized
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array
+
+_LARGE = 1 << 63  # which int64 does not hold
+
+
+class Grown(Gone):
+    """A list of which data say how long it is; what is not defined here can't be asked of it.
+
+    `like` says what all elements are, and each of `parts` is the array of one leaf of theirs.
+    """
+
+    is_traced = True
+
+    def __init__(self, recorder: Recorder, name: str, like: Like, parts: Sequence[Tracer]) -> None:
+        super().__init__(Unsized(f"data say how long `{name}` is"))
+        self.recorder = recorder
+        self.like = like
+        self.parts = tuple(parts)
+
+    @property
+    def __class__(self) -> Any:
+        return list
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None:
+        raise TypeError("a list stays one")
+
+    def look(self, *args: Any) -> Any:
+        """End the trace, also where the function catches what is raised."""
+        self.recorder.end(Unsized(f"{self.recorder.location()}: {self._error}"))
+
+    def array(self) -> Any:
+        """A new array of the elements, as NumPy makes one of a list."""
+        if len(self.parts) > 1:
+            return Dispatch.call(self.recorder, "stack", (list(self.parts), 1), {})
+        return Dispatch.call(self.recorder, "ndarray.copy", (self.parts[0],), {})
+
+    def settle(self) -> None:
+        """Have the elements taken here, before they are asked for within a loop."""
+        for part in self.parts:
+            part.content  # noqa: B018
+
+    def is_of_floats(self) -> bool:
+        """Whether all elements are floats or complex numbers, of Python's or NumPy's."""
+        return is_flat(self.like) and self.parts[0].ndim == 1 and self.parts[0].dtype.kind in "fc"
+
+    def extreme(self, name: str) -> Any:
+        """The greatest or least element, of integers; of floats the order of NaN would count."""
+        part = self.parts[0]
+        if not is_flat(self.like) or part.ndim > 1 or part.dtype.kind not in "iu":
+            self.look()
+        found = Dispatch.call(self.recorder, name, (part,), {})
+        return Number(found, int, True) if self.like[0] is Number else found
+
+    def element(self, number: Any) -> Any:
+        """The element of a number, which may be that of a round."""
+        if not all(part.ndim == 1 for part in self.parts):
+            self.look()
+        return _element(self.like, iter([part[number] for part in self.parts]))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.element(key) if isinstance(key, int) and type(key) is not bool else self.look()
+
+    def __iter__(self) -> Iterator[Any]:
+        loop: Iterator[Any] | None = Dispatch.loop(self.recorder, sys._getframe(1), self)
+        return self.look() if loop is None else loop
+
+    def __bool__(self) -> bool:
+        return bool(self.parts[0].shape[0] > 0)
+
+
+def as_argument(x: Any) -> Any:
+    """An argument of a function of NumPy's: an array for such a list, a type for what stands in."""
+    if type(x) is Grown:
+        return x.array()
+    if type(x) in (list, tuple) and Grown in map(type, x):
+        return type(x)(map(as_argument, x))
+    return x.real if isinstance(x, PythonType) else x
+
+
+def length(x: Any) -> Any:
+    """What `len` gives in traced code, where a size may be a symbol."""
+    return rows(x.parts[0] if type(x) is Grown else x)
+
+
+def _element(like: Like, rows: Iterator[Tracer]) -> Any:
+    if is_flat(like):
+        return made(like, next(rows))
+    return like[0](_element(part, rows) for part in like[1:])
+
+
+def like_in_data(item: Any) -> Like | None:
+    """What an element is that an array holds a row for; None where there is no such array."""
+    if type(item) in (list, tuple):
+        parts = [like_in_data(part) for part in item]
+        return None if None in parts or not parts else (type(item), *parts)
+    if type(item) in (bool, float) or (type(item) is int and abs(item) < _LARGE):
+        return Number, type(item), False
+    if type(item) is Index:
+        return Number, int, True
+    if isinstance(item, np.generic):
+        return Tracer, True
+    return like_of(item)
+
+
+class Listed:
+    """A list of the rows of arrays of results, each of which holds a leaf of the elements."""
+
+    __slots__ = ("like", "slots")
+
+    def __init__(self, like: Like, slots: Sequence[Slot]) -> None:
+        self.like = like
+        self.slots = tuple(slots)
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """The list."""
+        return _listed(self.like, iter([slot.of(leaves, args) for slot in self.slots]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Listed) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self.like)
+
+    def _told(self) -> Any:
+        return self.like, [slot.index for slot in self.slots]
+
+
+def _listed(like: Like, arrays: Iterator[Array]) -> list[Any]:
+    if not is_flat(like):
+        columns = [_listed(part, arrays) for part in like[1:]]
+        return [like[0](parts) for parts in zip(*columns, strict=True)]
+    array = next(arrays)
+    if like[0] is Number:
+        return list(map(like[1], array))
+    return list(array) if array.ndim == 1 else [np.array(row) for row in array]

@@ -1,0 +1,307 @@
+"""Lists that data decide to append to in captured loops: as long as in NumPy, of the same."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.models.test_captured_loops import same
+
+import minicc
+
+Function = Callable[..., Any]
+CAPTURED: list[Function] = []
+OTHERS: list[Function] = []
+
+
+@CAPTURED.append
+def places(x: Any) -> Any:
+    out = []
+    for k in range(1, len(x) - 1):
+        if x[k] > x[k - 1] and x[k] > x[k + 1]:
+            out.append(k)
+    return np.array(out), out, len(out)
+
+
+@CAPTURED.append
+def scalars(x: Any) -> Any:
+    out = []
+    for v in x:
+        if abs(v) < 1:
+            out.append(v)
+    return out, np.mean(out), out[0], out[-1], sum(out)
+
+
+@CAPTURED.append
+def python_numbers(x: Any) -> Any:
+    out, s = [], 0.0
+    for v in x:
+        s = 0.9 * s + float(v)
+        if s > 0:
+            out.append(s)
+    return out, isinstance(out, list), type(out) is list
+
+
+@CAPTURED.append
+def pairs(x: Any) -> Any:
+    out = []
+    for k in range(len(x)):
+        if x[k] > 0:
+            out.append((k, x[k]))
+    s = 0.0
+    for k, v in out:
+        s = s * 0.5 + x[k] * v
+    return out, s
+
+
+@CAPTURED.append
+def either(x: Any) -> Any:
+    above, below = [], []
+    for v in x:
+        if v > 0:
+            above.append(v)
+        else:
+            below.append(v)
+    return np.concatenate([above, below]), len(above) - len(below)
+
+
+@CAPTURED.append
+def two_in_a_round(x: Any) -> Any:
+    out = []
+    for k in range(len(x) - 1):
+        if x[k] > 0.2:
+            out.append(x[k])
+        if x[k + 1] < 0.1:
+            out.append(x[k + 1] * 2)
+    return out
+
+
+@CAPTURED.append
+def one_always(x: Any) -> Any:
+    out = []
+    for v in x:
+        out.append(v)
+        if v > 1:
+            out.append(-v)
+    return np.array(out)
+
+
+@CAPTURED.append
+def chosen_by_index(x: Any) -> Any:
+    out = []
+    for k in range(len(x)):
+        if x[k] > 0.2:
+            out.append(k)
+    if not out:
+        return x, 0, 0
+    return x[out], max(out), min(out)
+
+
+@CAPTURED.append
+def where_it_is_written(x: Any) -> Any:
+    out = []
+    for k in range(len(x)):
+        if x[k] > 0:
+            x[k] = 0.0
+            out.append(k)
+    return out
+
+
+@CAPTURED.append
+def rows(x: Any) -> Any:
+    out = []
+    for row in x.reshape(-1, 4):
+        if row.sum() > 0:
+            out.append(row * 2)
+    return out, np.array(out)
+
+
+@CAPTURED.append
+def comprehensions(x: Any) -> Any:
+    return [v * 2 for v in x if v > 0.3], [k for k in range(len(x) - 1) if x[k] * x[k + 1] < 0]
+
+
+@CAPTURED.append
+def of_other_types(x: Any) -> Any:
+    narrow, complexes = [], []
+    for v in x.astype(np.float32):
+        if v > 0:
+            narrow.append(v)
+            complexes.append(v + 1j)
+    return narrow, np.array(complexes)
+
+
+@CAPTURED.append
+def in_a_dict(x: Any) -> Any:
+    out = []
+    for v in x:
+        if v > 0:
+            out.append(v)
+    return [*{"found": out, "again": (out, len(out))}.values()]
+
+
+@OTHERS.append
+def sorted_in_place(x: Any) -> Any:
+    out = []
+    for v in x:
+        if v > 0:
+            out.append(v)
+    out.sort()
+    return out, out[0], sorted(out)
+
+
+@OTHERS.append
+def appended_to_again(x: Any) -> Any:
+    out = []
+    for v in x:
+        if v > 0:
+            out.append(v)
+    for v in x:
+        if v < -1:
+            out.append(v)
+    out.append(x[0])
+    return out
+
+
+@OTHERS.append
+def of_several_types(x: Any) -> Any:
+    out: list[Any] = []
+    for k in range(len(x)):
+        if x[k] > 1:
+            out.append(k)
+        elif x[k] < -1:
+            out.append(x[k])
+    return out
+
+
+@OTHERS.append
+def texts(x: Any) -> Any:
+    out = []
+    for v in x:
+        if v > 0:
+            out.append("above")
+    return out
+
+
+@OTHERS.append
+def after_a_first(x: Any) -> Any:
+    out = [0.0]
+    for v in x:
+        if v > 0:
+            out.append(v)
+    return out
+
+
+@OTHERS.append
+def greatest_of_floats(x: Any) -> Any:
+    out = []
+    for v in x:
+        if v > 0:
+            out.append(v)
+    return max(out), out * 2, [*out, 1.0], 1.0 in out
+
+
+def compare(f: Function, *calls: Any) -> Any:
+    """The jitted function, after it did for each array what NumPy does."""
+    jitted = minicc.jit(f, threads=1)
+    for x in calls:
+        mine, theirs = x.copy(), x.copy()
+        want, have = f(theirs), jitted(mine)
+        same(want, have, 1e-12, 1e-12)
+        same(theirs, mine)
+        assert str(type_tree(have)) == str(type_tree(want))
+    return jitted
+
+
+def type_tree(x: Any) -> Any:
+    """The types of a result and of all that it holds, as far as some elements of each list."""
+    if isinstance(x, dict):
+        return {k: type_tree(v) for k, v in x.items()}
+    if isinstance(x, (list, tuple)):
+        return type(x), len(x), [type_tree(v) for v in x[:3]]
+    return type(x)
+
+
+def data(seed: int, n: int = 4000) -> Any:
+    return np.random.default_rng(seed).standard_normal(n)
+
+
+@pytest.mark.parametrize("f", CAPTURED, ids=lambda f: f.__name__)
+def test_loops_are_captured(f: Function) -> None:
+    told = compare(f, *map(data, range(3))).explain()
+    assert told.loops
+    assert all("of the graph" in text for text in told.loops), told.loops
+
+
+@pytest.mark.parametrize("f", OTHERS, ids=lambda f: f.__name__)
+def test_what_is_not_known_of_such_lists_is_left_to_numpy(f: Function) -> None:
+    with pytest.warns(minicc.PerformanceWarning):
+        compare(f, *map(data, range(3)))
+
+
+FEW = [f for f in CAPTURED if f.__name__ in ("places", "scalars", "pairs", "comprehensions")]
+
+
+@pytest.mark.parametrize("f", FEW, ids=lambda f: f.__name__)
+def test_few_elements_or_none(f: Function) -> None:
+    """A program is for two elements or more; NumPy runs other calls."""
+    few, none = np.full(4000, 9.0), np.full(4000, 9.0)
+    few[[7, 8, 9]] = 0.5, 0.9, 0.4
+    jitted = minicc.jit(f, threads=1)
+    for x in (data(0), few, none, data(1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of means of nothing
+            try:
+                want = f(x.copy())
+            except IndexError as error:
+                with pytest.raises(IndexError, match=str(error)):
+                    jitted(x.copy())
+            else:
+                same(want, jitted(x.copy()), 1e-12, 1e-12)
+
+
+def test_lists_of_results_are_the_callers_own() -> None:
+    f = next(f for f in CAPTURED if f.__name__ == "rows")
+    jitted = minicc.jit(f, threads=1)
+    x = data(0)
+    first, _ = jitted(x)
+    kept = copy.deepcopy(first)
+    first[0][:] = 7
+    first.append(None)
+    same(jitted(x)[0], kept)
+    assert first[1].base is None
+
+
+def test_little_work_is_left_to_numpy() -> None:
+    f = next(f for f in CAPTURED if f.__name__ == "scalars")
+    jitted = minicc.jit(f, threads=1)
+    same(jitted(data(0, 40)), f(data(0, 40)), 1e-12, 1e-12)
+    assert "little is computed" in str(jitted.explain())
+
+
+def test_a_list_that_the_functions_object_keeps() -> None:
+    class Holder:
+        found: Any = None
+
+    holder = Holder()
+
+    def f(x: Any) -> Any:
+        out = []
+        for v in x:
+            if v > 0:
+                out.append(v)
+        holder.found = out
+        return len(out)
+
+    jitted = minicc.jit(f, threads=1)
+    with pytest.warns(minicc.PerformanceWarning, match="appends to `out` what a condition"):
+        jitted(data(0))
+    for seed in range(2):
+        x = data(seed)
+        jitted(x)
+        assert type(holder.found) is list
+        same(holder.found, [v for v in x if v > 0])
