@@ -144,6 +144,59 @@ def in_a_dict(x: Any) -> Any:
     return [*{"found": out, "again": (out, len(out))}.values()]
 
 
+@CAPTURED.append
+def neighbours(x: Any) -> Any:
+    """The lists of the rounds of another loop, of which no element is taken."""
+    x = x[:60]
+    counts, means = np.zeros(60), np.zeros(60)
+    for i in range(60):
+        near = [x[j] for j in range(60) if i != j and abs(x[i] - x[j]) < 0.3]
+        counts[i] = len(near)
+        if near:
+            means[i] = sum(near) / len(near)
+    return counts, means
+
+
+@CAPTURED.append
+def totals(x: Any) -> Any:
+    above, below = [v for v in x if v > 0.3], [v for v in x if v <= 0.3]
+    return np.mean(above) - np.mean(below), len(above) / len(below), np.sum(above), np.max(below)
+
+
+@CAPTURED.append
+def of_groups(x: Any) -> Any:
+    found = []
+    for g in range(12):
+        of_group = []
+        for k in range(40):
+            if int(abs(x[k]) * 4) == g % 4:
+                of_group.append(x[k])
+        found.append((np.std(of_group), len(of_group)))
+    return np.array(found)
+
+
+@CAPTURED.append
+def of_the_last_round(x: Any) -> Any:
+    table = x[:2000].reshape(20, 100)
+    for k in range(20):
+        kept = []
+        for v in table[k]:
+            if v > 0.5:
+                kept.append(v)
+    return len(kept), np.mean(kept)
+
+
+@CAPTURED.append
+def asked_for_its_length_first(x: Any) -> Any:
+    out = []
+    for v in x:
+        if v > 0.5:
+            out.append(v)
+    if len(out) < 3:
+        return None
+    return np.array(out)
+
+
 @OTHERS.append
 def sorted_in_place(x: Any) -> Any:
     out = []
@@ -264,6 +317,26 @@ def test_few_elements_or_none(f: Function) -> None:
                 same(want, jitted(x.copy()), 1e-12, 1e-12)
 
 
+@CAPTURED.append
+def filled_in_each_round(x: Any) -> Any:
+    out = []
+    for k in range(len(x) - 3):
+        out.append(x[k : k + 3].sum())
+    return np.array(out), len(out), out[-1]
+
+
+SIZED = [f for f in CAPTURED if f.__name__ in ("places", "scalars", "pairs", "either", "totals",
+                                              "filled_in_each_round")]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", SIZED, ids=lambda f: f.__name__)
+def test_arrays_of_many_lengths(f: Function) -> None:
+    """One program is for all lengths."""
+    jitted = compare(f, *[data(n, n) for n in (3000, 2500, 3100, 2600, 4000, 2999)])
+    assert any("is a size of at least" in text for text in str(jitted.explain()).splitlines())
+    assert "was traced 2 times" in str(jitted.explain())
+
+
 def test_lists_of_results_are_the_callers_own() -> None:
     f = next(f for f in CAPTURED if f.__name__ == "rows")
     jitted = minicc.jit(f, threads=1)
@@ -298,7 +371,9 @@ def test_a_list_that_the_functions_object_keeps() -> None:
         return len(out)
 
     jitted = minicc.jit(f, threads=1)
-    with pytest.warns(minicc.PerformanceWarning, match="appends to `out` what a condition"):
+    with pytest.warns(
+        minicc.PerformanceWarning, match="`holder.found` from outside of the function is set"
+    ):
         jitted(data(0))
     for seed in range(2):
         x = data(seed)

@@ -70,6 +70,7 @@ IN_THE_GRAPH: list[Callable[..., Any]] = [
     lambda x, y: np.where(y[y > 0] > 1, 1.0, y[y > 0]).sum(),
 ]  # fmt: skip
 COUNTED: list[Callable[..., Any]] = [
+    lambda x, y: [float(v) for v in y[y > 0]],
     _rows,
     lambda x, y: y[y > 0],
     lambda x, y: (y[y > 0] ** 2, len(y[y > 0]), y[y > 0].shape),
@@ -91,7 +92,6 @@ BY_NUMPY: list[Callable[..., Any]] = [
     lambda x, y: sum(y[y > 0]),
     lambda x, y: x[y > 0, 1:] @ np.ones(2),
     lambda x, y: np.sort(x[:, y[:3] > 0]),
-    lambda x, y: [float(v) for v in y[y > 0]],
 ]
 
 

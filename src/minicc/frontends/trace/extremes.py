@@ -10,6 +10,7 @@ import numpy as np
 
 from minicc.frontends.trace.loops.carried import ELEMENTS, Unlike, either_kind
 from minicc.frontends.trace.loops.grown import Grown
+from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.selected import selected
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
@@ -55,6 +56,8 @@ def _are_alike(recorder: Recorder, first: Any, second: Any) -> bool:
 
 def _type_of(x: Any) -> str:
     """What type a traced scalar, or a number of Python's, is of; empty for others."""
+    if _turns(x):
+        return "int"
     if type(x) in ELEMENTS or (type(x) is Number and x.mixed is None):
         kind: type = x.kind if type(x) is Number else type(x)
         return kind.__name__
@@ -63,4 +66,10 @@ def _type_of(x: Any) -> str:
 
 
 def _is_known(x: Any) -> bool:
-    return not (x.symbolic if type(x) is Tracer else type(x) is Number and x.term is None)
+    unknown = x.symbolic if type(x) is Tracer else type(x) is Number and x.term is None
+    return not (unknown or _turns(x))
+
+
+def _turns(x: Any) -> bool:
+    """Whether it is an int that depends on the number of the round."""
+    return type(x) is Index and x.turns

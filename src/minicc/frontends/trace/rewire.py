@@ -324,8 +324,7 @@ class Rewirer:
         found["issubclass"] = SubclassOf()
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
         found["sum"] = Sum(self.recorder)
-        if self.recorder.rounds.sizes:
-            found["len"] = length
+        found["len"] = length
         found |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
         return {name: value for name, value in found.items() if name not in compared}
 

@@ -7,7 +7,7 @@ from typing import Any
 from minicc.frontends.trace.loops.comprehensions import Drawn
 from minicc.frontends.trace.loops.filled import is_flat
 from minicc.frontends.trace.loops.grown import Grown
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -26,18 +26,26 @@ class Sum(PythonType):
         recorder = self._recorder
         items = items.filled() if isinstance(items, Drawn) else items
         if type(items) is Grown:
-            return (
-                self._of(items.array(), items.like, start) if items.is_of_floats() else items.look()
-            )
+            return _begun(self._of_some(items), items.like, start)
         whole = recorder.whole_of(items) if type(items) is list else None
         floats = whole is not None and (whole.type.dtype.is_float or whole.type.dtype.is_complex)
         like = None if whole is None else recorder.lists[id(items)].like
         if whole is None or not floats or not is_flat(like):
             return sum(items, start)
-        return self._of(Tracer(recorder, whole), like, start)
+        return _begun(self._total(Tracer(recorder, whole)), like, start)
 
-    def _of(self, array: Any, like: Any, start: Any) -> Any:
-        made = self._recorder.namespace.add.reduce(array, axis=0, dtype=array.dtype)
-        if like[0] is Number:
-            made = Number(made, like[1])
-        return made if type(start) is int and not start else start + made
+    def _of_some(self, items: Grown) -> Any:
+        """The sum of a list that may be empty: where it is, Python's is an int."""
+        if not items.is_of_floats():
+            items.look()
+        made, mask = self._total(items.array()), items.mask()
+        return made if mask is None else checked(made, mask.any())
+
+    def _total(self, array: Any) -> Any:
+        return self._recorder.namespace.sum(array, axis=0, dtype=array.dtype)
+
+
+def _begun(total: Any, like: Any, start: Any) -> Any:
+    """What `sum` gives that begins with a number, of elements that are such."""
+    made = Number(total, like[1]) if like[0] is Number else total
+    return made if type(start) is int and not start else start + made

@@ -42,10 +42,11 @@ _PASSED = {"axis", "dtype", "ddof"}  # arguments that mean the same of all eleme
 class Masked(Pending):
     """The elements of `array` where `mask` holds, not taken yet while it is `pending`.
 
-    Those that are the positions along an axis have its number as `place`.
+    Those that are the positions along an axis have its number as `place`. Where NumPy is not to
+    take them on the host, `refusal` is the error that says why.
     """
 
-    __slots__ = ("array", "columns", "line", "mask", "place")
+    __slots__ = ("array", "columns", "line", "mask", "place", "refusal")
 
     def __init__(
         self,
@@ -53,8 +54,10 @@ class Masked(Pending):
         mask: Tracer,
         place: int | None = None,
         columns: list[Tracer] | None = None,
+        refusal: BaseException | None = None,
     ) -> None:
         super().__init__(array)
+        self.refusal = refusal
         self.array = Tracer(array.recorder, array.content)
         self.mask = mask
         self.place = place
@@ -78,8 +81,11 @@ class Masked(Pending):
             recorder.refuse("MC0246", f"{_WHY}, so that the result's shape depends on data", hint)
         if not (self.array.symbolic or self.mask.symbolic):
             return Tracer(recorder, self.array.constant("")[self.mask.constant("")])
-        if recorder.path.may_count and not (recorder.loops or recorder.path.breaks):
+        late = bool(recorder.path.breaks) and self.refusal is None
+        if recorder.path.may_count and not (recorder.loops or late):
             recorder.end(Counted())
+        if self.refusal is not None:
+            raise self.refusal
         if self.columns is not None:
             alone = self.mask.ndim == 1
             if not self.columns:
@@ -334,7 +340,7 @@ def _of_each(
     whole = [x.array if _is_pending(x) else x for x in args]
     result = Dispatch.call(recorder, name, tuple(whole), kwargs)
     if out is None:
-        return Masked(result, held[0].mask)
+        return Masked(result, held[0].mask, refusal=held[0].refusal)
     target = out[0] if isinstance(out, tuple) else out
     if not _is_pending(target) or not np.can_cast(result.dtype, target.dtype, "same_kind"):
         return NotImplemented

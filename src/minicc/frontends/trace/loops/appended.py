@@ -18,7 +18,7 @@ where data do, the loop stacks which rounds add it, too, and the name is bound t
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +46,6 @@ from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
-from minicc.frontends.trace.restarts import Counted
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine
 from minicc.ir.core import Value
@@ -75,11 +74,11 @@ class Appends:
         reach: Reach,
         count: Any,
     ) -> None:
-        """`count` is that of the rounds; where it is not known, or few, no list may change."""
+        """`count` is that of the rounds, a size may be; where there are few, no list may change."""
         self.recorder = recorder
         self.count = count
         self.names = names
-        known = type(count) is int and count > SEVERAL
+        known = count > SEVERAL if type(count) is int else _is_size(count)
         self.lists = {
             n: names[n]
             for n in sorted(appended)
@@ -103,7 +102,10 @@ class Appends:
         if not choices.ways:
             self._told, self._numbers, self._by_data = {}, {}, {}
         if not (choices.asked or choices.ways):
-            self.added = {n: _in_runs(items) for n, items in self.added.items()}
+            if type(self.count) is Index:
+                self._by_data = {n: [True] * len(items) for n, items in self.added.items()}
+            else:
+                self.added = {n: _in_runs(items) for n, items in self.added.items()}
             return {}
         places = [(n, k) for n, items in self.added.items() for k in range(len(items))]
         told = {f"{n}[{k}]": (n, k) for n, k in places}
@@ -121,9 +123,10 @@ class Appends:
                 way.names.update({name: ANY, _whether(name): False})
         for n in {n for n, _ in self._told.values()}:
             numbers = self._number(n, choices, number, ())
-            if numbers is None:
-                self._require_counted(n)
+            if numbers is None or type(self.count) is Index:
                 self._by_data[n] = []
+            elif isinstance(numbers, int):
+                self._numbers[n] = [numbers] * self.count
             else:
                 self._numbers[n] = numbers
         by_data = [name for name, (n, _) in self._told.items() if n in self._by_data]
@@ -138,37 +141,30 @@ class Appends:
                 if n in self._by_data:
                     self._by_data[n].append(names.pop(_whether(name)))
 
-    def _number(self, n: str, choices: Choices, number: str, sides: Sides) -> list[int] | None:
+    def _number(
+        self, n: str, choices: Choices, number: str, sides: Sides
+    ) -> int | list[int] | None:
         """How many elements the ways that begin with some sides add to a list in each round.
 
-        None where data say that.
+        A number where that is the same in all, None where data say it.
         """
         way = next((w for w in choices.ways if w.sides == sides), None)
         if way is not None:
             own = [name for name, (other, _) in self._told.items() if other == n]
-            return [sum(way.names[name] is not ANY for name in own)] * self.count
+            return sum(way.names[name] is not ANY for name in own)
         then, other = (self._number(n, choices, number, (*sides, s)) for s in (True, False))
         if then == other or then is None or other is None:
             return then if then == other else None
         truths = self._truths(choices.conditions[sides], number)
         if truths is None:
             return None
-        return [a if side else b for side, a, b in zip(truths, then, other, strict=True)]
-
-    def _require_counted(self, n: str) -> None:
-        """Have a symbol say how long a list becomes; WrittenOut where there can't be one."""
-        recorder, path = self.recorder, self.recorder.path
-        alone = len(recorder.loops) == 1 and not self.lengths[n]
-        if alone and recorder.rounds.sizes.counts is not None:
-            return
-        if alone and path is not None and path.may_count and not path.breaks:
-            recorder.end(Counted())
-        recorder.write_out(f"a round appends to `{n}` what a condition decides")
+        each = [[k] * self.count if isinstance(k, int) else k for k in (then, other)]
+        return [a if side else b for side, a, b in zip(truths, *each, strict=True)]
 
     def _truths(self, condition: Value, number: str) -> list[bool] | None:
         """What a condition is in each round; None where not the number of the round alone says."""
         gap, compare = self.recorder.rounds.compared.get(condition, (0, ""))
-        if affine.symbols(gap) != {number}:
+        if affine.symbols(gap) != {number} or type(self.count) is Index:
             return None
         asks = getattr(operator, compare)
         return [asks(affine.evaluate(gap, {number: k}), 0) for k in range(self.count)]
@@ -186,6 +182,8 @@ class Appends:
         seen: set[int] = set()
         self.rows, self._leaves = [], []
         for name, items in self.added.items():
+            if name in self._by_data and items and self.lengths[name]:
+                raise Unlike(_why(name))
             if items and name not in self._by_data and self.count > _MOST:
                 raise Unlike(f"`{name}` gets more than {_MOST} elements")
             for leaf in (leaf for item in items for leaf in self._parts(item)):
@@ -207,7 +205,7 @@ class Appends:
                 self._leaves.append(leaf)
                 if _is_row(leaf):
                     self.rows.append(self._row(name, leaf, rounds))
-            if name in self._by_data:
+            if name in self._by_data and items:
                 self._stack_by_data(name, items, rounds)
 
     def _stack_by_data(self, name: str, items: Sequence[Any], rounds: Collection[str]) -> None:
@@ -217,7 +215,12 @@ class Appends:
         if common([*map(like_in_data, items)]) is None or len(types) > 1:
             raise Unlike(f"`{name}` gets elements of several kinds, as a condition decides")
         self.rows += [v for values in each for v in values]
-        self.rows += [self._row(name, added, rounds) for added in self._by_data[name]]
+        if not self._adds_all(name):
+            self.rows += [self._row(name, added, rounds) for added in self._by_data[name]]
+
+    def _adds_all(self, name: str) -> bool:
+        """Whether each round adds all that any adds."""
+        return all(added is True for added in self._by_data[name])
 
     def _parts(self, item: Any) -> list[Any]:
         """The leaves of an element; a list that a loop has filled is one."""
@@ -239,18 +242,24 @@ class Appends:
         return value
 
     def give(
-        self, stacked: Sequence[Value], number: str, inner: Collection[Value]
+        self,
+        stacked: Sequence[Value],
+        number: str,
+        inner: Collection[Value],
+        refuse: Callable[[str], BaseException],
     ) -> dict[str, Grown]:
         """Fill the lists with the rows of all rounds; `inner` values are known in a round alone.
 
-        What names are to be bound to whose lists are as long as data say.
+        What names are to be bound to whose lists are as long as data say; of these `refuse` makes
+        the error for what can't be done with such a list.
         """
         left = iter([Tracer(self.recorder, v) for v in stacked])
         given = (next(left) if _is_row(leaf) else None for leaf in self._leaves)
         grown: dict[str, Grown] = {}
         for name, items in self.added.items():
             if name in self._by_data:
-                grown[name] = self._grown(name, items, left)
+                if items:
+                    grown[name] = self._grown(name, items, left, refuse(_why(name)))
                 continue
             columns, blocks = [], []
             like = common([*map(like_of, self.lists[name]), *map(self._like, items)])
@@ -267,14 +276,18 @@ class Appends:
                 self._note(filled, whole, like)
         return grown
 
-    def _grown(self, name: str, items: Sequence[Any], left: Iterator[Tracer]) -> Grown:
+    def _grown(
+        self, name: str, items: Sequence[Any], left: Iterator[Tracer], refusal: BaseException
+    ) -> Grown:
         """The list of what is added in those rounds in which it is."""
         like = like_in_data(items[0])
         assert like is not None
         each = [[next(left) for _ in leaves(item)] for item in items]
-        added = self._side_by_side([next(left) for _ in items])
         columns = [self._side_by_side(column) for column in zip(*each, strict=True)]
-        return Grown(self.recorder, name, like, [Masked(column, added) for column in columns])
+        if not self._adds_all(name):
+            added = self._side_by_side([next(left) for _ in items])
+            columns = [Masked(column, added, refusal=refusal) for column in columns]
+        return Grown(like, columns, refusal)
 
     def _side_by_side(self, arrays: Sequence[Tracer]) -> Tracer:
         """The rows of arrays, the first of each, then the second, and so on."""
@@ -387,6 +400,15 @@ class Appends:
             elif leaf.held() not in inner:  # other names are bound to what the last round left
                 rows[-1] = leaf
         return rows
+
+
+def _is_size(count: Any) -> bool:
+    """Whether a number of rounds depends on the sizes of arrays alone."""
+    return type(count) is Index and not count.turns
+
+
+def _why(name: str) -> str:
+    return f"a round appends to `{name}` what a condition decides"
 
 
 def _whether(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -194,7 +195,7 @@ class Capture:
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
         names = [n for n in kept & self._bound if n not in wrong and self._is_new(n, now[n])]
-        names += mistaken(self._carried, now)
+        names += mistaken(recorder, self._carried, now)
         try:
             if not (new or names or wrong):
                 self.states = self._made(now)
@@ -238,8 +239,8 @@ class Capture:
 
     def _as_carried(self, name: str, now: Any) -> Carried:
         """How a name's value goes from round to round; Unlike where it can't."""
-        before = self._names[name]
-        return carried(self.recorder, before, now, self.number, self._mixed(name))
+        round_, mixed = (self.number, self._data.keys()), self._mixed(name)
+        return carried(self.recorder, self._names[name], now, round_, mixed)
 
     def _mixed(self, name: str) -> BaseException | None:
         """The error of a number that the loop may leave as Python's or as NumPy's."""
@@ -417,7 +418,8 @@ class Capture:
             self.recorder.found[self.key, self.first, self.stride] = boxes, arrays
             around.keep_from(self, surely=not self.choices.ways)
         self._settle(made, results)
-        self.site.bind({**self.appends.give(stacked, self.number, inner)})
+        grown = self.appends.give(stacked, self.number, inner, partial(WrittenOut, self))
+        self.site.bind({**grown})
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:

@@ -8,7 +8,7 @@ traced Python numbers, and Python ints that grow by the same number in each roun
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.body import State
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.moving import depends
 from minicc.frontends.trace.mixed import THEIRS, Kinds, Mixed, is_mixed, own_type
 from minicc.frontends.trace.numbers import Number, as_float, has_term
 from minicc.frontends.trace.recorder import Recorder
@@ -152,7 +153,7 @@ class CarriedNumber:
         self.kind = kind
         self.element = element
         number = isinstance(before, Number)
-        self.counts = kind is int and (type(before) is int or before.counts)
+        self.counts = kind is int and (type(before) in (int, Index) or before.counts)
         self.before = before.box.value() if number else recorder.scalar(before, element)
         self.arg = Value(TensorType(element))
         self.afters: Sequence[Value] = ()
@@ -171,9 +172,10 @@ class CarriedNumber:
         return [State(self.before, self.arg, self._after(recorder, now))]
 
     def _after(self, recorder: Recorder, now: Any) -> Value:
-        if type(now) is Number and now.kind is self.kind:
-            if not self.counts or now.counts:
-                return now.box.value()
+        if type(now) in (Number, Index) and now.kind is self.kind:
+            if not self.counts or now.counts or type(now) is Index:
+                value: Value = now.box.value()
+                return value
             self.afters = [now.counted().box.value()]
             return self.afters[0]
         if type(now) is self.kind:
@@ -368,16 +370,21 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def carried(
-    recorder: Recorder, before: Any, now: Any, number: str, mixed: BaseException | None
+    recorder: Recorder,
+    before: Any,
+    now: Any,
+    round_: tuple[str, Collection[str]],
+    mixed: BaseException | None,
 ) -> Carried:
     """How a name's value goes from round to round; Unlike where it can't.
 
+    `round_` names the number of the round, and the sizes that data give in it.
     `mixed` is the error of one that is Python's number or NumPy's, as data say; None where a first
     round that is written out would tell.
     """
     if type(before) is type(now) is tuple and len(before) == len(now):
         pairs = zip(before, now, strict=True)
-        return CarriedTuple([carried(recorder, *pair, number, mixed) for pair in pairs])
+        return CarriedTuple([carried(recorder, *pair, round_, mixed) for pair in pairs])
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)) and not (is_scalar(before) and is_mixed(now)):
@@ -395,12 +402,15 @@ def carried(
     if kind is int and type(now) is Number and now.kind is int:
         return CarriedNumber(recorder, before, int)
     if kind in (int, Index) and type(now) in (int, Index):
+        number, sizes = round_
+        if depends(now, sizes):  # it grows by as many rounds as a loop within has
+            return CarriedNumber(recorder, before, int)
         return CarriedCount(before, now, number)
     raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")
 
 
-def mistaken(names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
-    """Names taken for what they are not: an int that not all ways change alike for a count.
+def mistaken(recorder: Recorder, names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
+    """Names taken for what they are not: an int that grows as data say, or ways do, for a count.
 
     Or a number that is Python's or NumPy's, as data say, for one of either. `now` is what a round
     leaves.
@@ -411,7 +421,8 @@ def mistaken(names: Mapping[str, Carried], now: Mapping[str, Any]) -> list[str]:
             alike = type(value) is tuple and len(value) == len(taken.parts)
             return alike and any(map(is_mistaken, taken.parts, value))
         if isinstance(taken, CarriedCount):
-            return type(value) is Number and (value.kind is int or is_mixed(value))
+            counted = type(value) is Number and (value.kind is int or is_mixed(value))
+            return counted or depends(value, recorder.rounds.data)
         single = isinstance(taken, CarriedArray) and taken.scalar
         return is_mixed(value) and (single or isinstance(taken, CarriedNumber))
 

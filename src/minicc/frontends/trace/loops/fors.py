@@ -75,9 +75,9 @@ def source_of(recorder: Recorder, x: Any) -> Source | None:
 class Remembered:
     """An iterator that tells what it runs over, until it has begun."""
 
-    def __init__(self, items: Iterator[Any], source: Source) -> None:
+    def __init__(self, items: Iterator[Any], source: Source | None) -> None:
         self._items = items
-        self.source: Source | None = source
+        self.source = source
 
     def __iter__(self) -> Remembered:
         return self
@@ -199,7 +199,9 @@ def drive(recorder: Recorder, frame: FrameType, source: Source) -> Iterator[Any]
 
 def _rows(recorder: Recorder, frame: FrameType, array: Tracer | Grown) -> Iterator[Any] | None:
     """The rows of an array, or the elements of a list, that a `for` asks for an iterator."""
-    return _loop(recorder, frame, source_of(recorder, array), called=False)
+    source = source_of(recorder, array)
+    loop = _loop(recorder, frame, source, called=False)
+    return Remembered(array.none(), source) if loop is None and type(array) is Grown else loop
 
 
 Dispatch.loop = _rows

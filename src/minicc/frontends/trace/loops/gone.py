@@ -30,4 +30,4 @@ _LOOKS = """
     array_ufunc array_function
 """
 for _name in _LOOKS.split():
-    setattr(Gone, f"__{_name}__", Gone.look)
+    setattr(Gone, f"__{_name}__", lambda self, *args: self.look(*args))

@@ -6,11 +6,11 @@
             out.append(k)
     return np.array(out), len(out)
 
-The loop of the graph stacks what each round would append, and whether it does. What those rounds
-appended that did is an array of an extent that data decide (`functions.masks`). After the loop the
-name of the list is bound to a `Grown`, which is read as a list of that array's rows is: by its
-length, its elements, a `for`, NumPy's functions, or as a result. Where anything else is asked of
-it, sizes that data give are no symbols, and NumPy runs the function.
+The loop of the graph stacks what each round would append, and whether it does: an array under a
+mask (`functions.masks`), whose elements need not be taken for their number or their mean. After the
+loop the name of the list is bound to a `Grown`, which is read as a list of these elements is: by
+its length, an element, a `for`, NumPy's functions, or as a result. Where anything else is asked of
+it, the loop is written out.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.loops.filled import Like, is_flat, like_of, made
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index, rows
@@ -44,9 +45,10 @@ class Grown(Gone):
 
     is_traced = True
 
-    def __init__(self, recorder: Recorder, name: str, like: Like, parts: Sequence[Tracer]) -> None:
-        super().__init__(Unsized(f"data say how long `{name}` is"))
-        self.recorder = recorder
+    def __init__(self, like: Like, parts: Sequence[Tracer], refusal: BaseException) -> None:
+        """`refusal` is the error for what can't be done with such a list."""
+        super().__init__(refusal)
+        self.recorder: Recorder = parts[0].recorder
         self.like = like
         self.parts = tuple(parts)
 
@@ -60,7 +62,22 @@ class Grown(Gone):
 
     def look(self, *args: Any) -> Any:
         """End the trace, also where the function catches what is raised."""
-        self.recorder.end(Unsized(f"{self.recorder.location()}: {self._error}"))
+        sized = bool(self.recorder.rounds.sizes)
+        where = self.recorder.location()
+        self.recorder.end(Unsized(f"{where}: {self._error}") if sized else self._error)
+
+    def length(self) -> Any:
+        """How many elements there are: a size, or else a traced int."""
+        mask = self.mask()
+        if mask is None:
+            return rows(self.parts[0])
+        return Number(Dispatch.call(self.recorder, "sum", (mask,), {}), int, True)
+
+    def mask(self) -> Tracer | None:
+        """Which rounds append, while the elements are not taken, and there may be none."""
+        part = self.parts[0]
+        taken = self.recorder.rounds.sizes.counts is not None or not isinstance(part, Masked)
+        return part.mask if not taken and part.pending else None
 
     def array(self) -> Any:
         """A new array of the elements, as NumPy makes one of a list."""
@@ -95,11 +112,15 @@ class Grown(Gone):
         return self.element(key) if isinstance(key, int) and type(key) is not bool else self.look()
 
     def __iter__(self) -> Iterator[Any]:
-        loop: Iterator[Any] | None = Dispatch.loop(self.recorder, sys._getframe(1), self)
-        return self.look() if loop is None else loop
+        found: Iterator[Any] = Dispatch.loop(self.recorder, sys._getframe(1), self)
+        return found
+
+    def none(self) -> Iterator[Any]:
+        """An iterator that no element is known of."""
+        yield self.look()
 
     def __bool__(self) -> bool:
-        return bool(self.parts[0].shape[0] > 0)
+        return bool(self.length() > 0)
 
 
 def as_argument(x: Any) -> Any:
@@ -113,7 +134,7 @@ def as_argument(x: Any) -> Any:
 
 def length(x: Any) -> Any:
     """What `len` gives in traced code, where a size may be a symbol."""
-    return rows(x.parts[0] if type(x) is Grown else x)
+    return x.length() if type(x) is Grown else rows(x)
 
 
 def _element(like: Like, rows: Iterator[Tracer]) -> Any:
