@@ -198,6 +198,16 @@ def asked_for_its_length_first(x: Any) -> Any:
 
 
 @OTHERS.append
+def elements_that_are_changed(x: Any) -> Any:
+    out = []
+    for k in range(len(x)):
+        if x[k] > 0:
+            out.append([k, x[k]])
+    out[0][1] = 7.0
+    return out
+
+
+@OTHERS.append
 def sorted_in_place(x: Any) -> Any:
     out = []
     for v in x:
@@ -335,6 +345,46 @@ def test_arrays_of_many_lengths(f: Function) -> None:
     jitted = compare(f, *[data(n, n) for n in (3000, 2500, 3100, 2600, 4000, 2999)])
     assert any("is a size of at least" in text for text in str(jitted.explain()).splitlines())
     assert "was traced 2 times" in str(jitted.explain())
+
+
+def test_totals_of_nothing() -> None:
+    """NumPy makes an array of float64 of an empty list, whatever its elements would be."""
+
+    def of_ints(x: Any) -> Any:
+        out = []
+        for k in range(len(x)):
+            if x[k] > 5:
+                out.append(k)
+        return np.sum(out), len(out)
+
+    def of_single(x: Any) -> Any:
+        out = [v for v in x.astype(np.float32) if v > 5]
+        return np.sum(out), np.count_nonzero(out)
+
+    def of_double(x: Any) -> Any:
+        out = [v for v in x if v > 5]
+        return np.sum(out), sum(out), len(out)
+
+    for f in (of_ints, of_single, of_double):
+        jitted = minicc.jit(f, threads=1)
+        for x in (np.full(4000, 9.0), np.zeros(4000), np.arange(4000.0), np.zeros(4000)):
+            want, have = f(x), jitted(x)
+            same(want, have, 1e-3 if f is of_single else 1e-12, 1e-12)
+            assert [*map(type, have)] == [*map(type, want)]
+
+
+def test_a_list_that_stands_twice_is_one() -> None:
+    def f(x: Any) -> Any:
+        out = []
+        for v in x:
+            if v > 0:
+                out.append(np.asarray(v))
+        return out, {"again": out}
+
+    first, again = minicc.jit(f, threads=1)(data(0))
+    assert again["again"] is first
+    assert type(first[0]) is np.ndarray
+    same(first, f(data(0))[0])
 
 
 def test_lists_of_results_are_the_callers_own() -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 else:
     compiled, partition = Later("minicc.compile.compiled"), Later("minicc.compile.partition")
 
-_LITTLE = 1 << 20  # bytes of arrays, to which NumPy comes while a program goes to the host and back
-_PYTHON = 1 << 13  # numbers that rounds of Python's compute meanwhile
+LITTLE = 1 << 20  # bytes of arrays, to which NumPy comes while a program goes to the host and back
+PYTHON = 1 << 13  # numbers that rounds of Python's compute meanwhile
 _ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 
 
@@ -91,11 +91,11 @@ def is_little(module: Module, sizes: Sizes) -> bool:
     if sizes.counts is None:
         return False
     ops = bind_sizes(module, sizes.numbers).main.body.ops
-    if any(op.regions and work(op) > _PYTHON for op in ops):
+    if any(op.regions and work(op) > PYTHON for op in ops):
         return False
     computed = [op for op in ops if not isinstance(op, (graph.Constant, graph.NonZero, *VIEW_OPS))]
     bits = sum([work(op) * op.results[0].type.dtype.bits for op in computed])
-    return bool(bits < 8 * _LITTLE)
+    return bool(bits < 8 * LITTLE)
 
 
 def _named(op: Op) -> tuple[str, tuple[str, ...]]:

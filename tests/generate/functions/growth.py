@@ -285,7 +285,7 @@ class _Growth(_Filling):
         self.pinned = self.pinned | self._read
         if after is not None:
             self.block(depth + 1, budget)
-        whole = len(self.program.lines) > start
+        whole = after is None or len(self.program.lines) > start
         if whole and after:
             self._add(after)
             if after[-1][1] == "else:":
@@ -320,7 +320,7 @@ class _Growth(_Filling):
         """Open a block; the lines that close it, None where it has no body of its own."""
         source = self.source
         kind = source.pick(("for", "for", "for", "for", "if", "if", "while", "with", "count",
-                            "suppress"))  # fmt: skip
+                            "suppress", "list", "list", "list"))  # fmt: skip
         self.count += 1
         if kind == "for":
             name = "ijk"[depth]
@@ -350,6 +350,8 @@ class _Growth(_Filling):
             lines = [(depth, f"{counter} = 0"), (depth, self._fill("for r in {v}:", False))]
             lines += [(depth + 1, step.replace("{i}", counter)) for step in steps]
             after = []
+        elif kind == "list":
+            lines, after = self._filled(depth), []
         elif kind == "suppress":
             lines, after = [(depth, source.pick(templates.CONTEXTS))], []
         else:
@@ -358,11 +360,29 @@ class _Growth(_Filling):
             lines += [(depth + 1, f"return {self._fill('p * q + {z}', False)}"),
                       (depth, f"t{len(self.names)} = h{self.count}({argument})")]  # fmt: skip
             after = []
-        seen = self._run([*lines, (depth + (kind != "with"), "pass")])
+        whole = kind in ("with", "list")
+        seen = self._run([*lines, (depth + (not whole), "pass")])
         if seen.error is not None or not self._take(seen, loose=False):
             raise ValueError("the block is not entered")
         self._add(lines)
-        return None if kind == "with" else after
+        return None if whole else after
+
+    def _filled(self, depth: int) -> list[Line]:
+        """A list to which data decide to append, and what is made of it."""
+        source, name, count = self.source, f"t{len(self.names)}", "ijk"[depth]
+
+        def text(table: Sequence[str]) -> str:
+            return self._fill(source.pick(table).replace("{i}", count), True)
+
+        lines = [(depth, f"{name} = []"), (depth, text(templates.FILLING))]
+        lines += [(depth + 1, f"if {text(templates.KEPT)}:"),
+                  (depth + 2, f"{name}.append({text(templates.ELEMENTS)})")]  # fmt: skip
+        if source.chance(0.2):
+            lines += [(depth + 1, "else:"), (depth + 2, f"{name}.append({count})")]
+        for k in range(source.pick((0, 1, 1, 2))):
+            made = source.pick(templates.OF_LISTS).replace("{i}", name)
+            lines.append((depth, f"t{len(self.names) + 1 + k} = {made}"))
+        return lines
 
 
 def _operands(name: str, value: Any) -> Iterable[tuple[str, Any]]:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import minicc
-from minicc.api import segments
+from minicc.api import graph_programs, segments
 from minicc.errors import CompilerBug, MiniccError, UnsupportedError
 from tests.generate.functions.program import Program, loaded
 
 _INTERPRETED = segments.INTERPRETED
+_LITTLE = graph_programs.LITTLE, graph_programs.PYTHON
 
 
 class Judged(NamedTuple):
@@ -34,8 +35,9 @@ def judge(program: Program, name: str = "drawn.py") -> Judged:
     """All that is wrong with what minicc makes of a program."""
     text = program.text()
     space, mirrored = loaded(text, name), loaded(text, name)
-    # both ways of running small segments are drawn
+    # both ways of running small segments are drawn, and both of what little data size
     segments.INTERPRETED = 0 if program.strict else _INTERPRETED
+    graph_programs.LITTLE, graph_programs.PYTHON = (0, 0) if program.strict else _LITTLE
     compiled = minicc.jit(space["f"], **program.options())
     left = False
     for k in program.order:

@@ -249,7 +249,22 @@ HEADS = (
     "for {i} in range(12):", "for {i} in range(10):",
     "for {i} in range(7):", "for r in {l}:", "for {i}, r in zip(range(9), {a}):",
     "for {i} in np.arange({n}):", "for {i}, r in enumerate({l}):", "for {i} in [0, 1, -1]:",
+    "for {i} in range(max(0, {n} - 1), min({v}.size, {n} + 3)):",
+    "for {i} in range(min({n}, 2), max({n}, {v}.size - 1)):",
 )  # fmt: skip
+# Loops in which a condition decides what a list gets.
+FILLING = (
+    "for {i}, r in enumerate({v}):",
+    "for {i}, r in enumerate(np.resize({v}, 11)):",
+    "for {i}, r in zip(range(9), np.resize({v}, 9)):",
+)
+KEPT = ("r > 0", "r > {s}", "r > {s} and {i} > 1", "not r > 0", "r == r", "{i} % 2 or r > 1",
+        "r > 1 or r < -1", "{v}[{i} % 2] > r")  # fmt: skip
+ELEMENTS = ("r", "r", "{i}", "{i}", "({i}, r)", "r * 2", "float(r)", "[r, {i}]", "{i} + 1", "2.5",
+            "r > 1", "(r, r)")  # fmt: skip
+OF_LISTS = ("len({i})", "np.array({i})", "np.sum({i})", "{i}[0]", "{i}[-1]",
+            "{i} + [1]", "sum({i})", "[e for e in {i}]", "({i}, {i})", "1 if {i} else 0",
+            "np.cumsum({i})", "max({i})", "{i}.copy()", "list({i})", "{i}[1:]")  # fmt: skip
 # What rounds over elements do to a Python number.
 COUNTS = (
     "{i} += int(r)", "{i} -= int(r)", "{i} += 1", "{i} = {i} * 2 + int(r)", "{i} += int(r > 0)",

@@ -149,14 +149,14 @@ def _with_plain_keys(outcome: Any, made: dict[int, Any]) -> Any:
 
     A list or dict that stands twice is one object in it.
     """
-    if type(outcome) is Grown:
-        return _OfData(outcome)
     if type(outcome) is tuple:
         return tuple([_with_plain_keys(v, made) for v in outcome])
     if id(outcome) in made:
         return made[id(outcome)]
-    if type(outcome) is dict:
-        new: Any = {_plain(k): _with_plain_keys(v, made) for k, v in outcome.items()}
+    if type(outcome) is Grown:
+        new: Any = _OfData(outcome)
+    elif type(outcome) is dict:
+        new = {_plain(k): _with_plain_keys(v, made) for k, v in outcome.items()}
     elif type(outcome) is list:
         new = [_with_plain_keys(v, made) for v in outcome]
     else:
@@ -239,7 +239,10 @@ class _Taking:
         if isinstance(leaf, PythonType):
             return leaf.real
         if type(leaf) is _OfData:
-            return Listed(leaf.grown.like, [self._slot(p, path, None) for p in leaf.grown.parts])
+            if id(leaf) not in self._taken:
+                slots = [self._slot(part, path, None) for part in leaf.grown.parts]
+                self._taken[id(leaf)] = Listed(leaf.grown.like, slots)
+            return self._taken[id(leaf)]
         if _is_told(leaf):
             return leaf
         kind = type(leaf)

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.functions.masks import Masked
-from minicc.frontends.trace.loops.filled import Like, is_flat, like_of, made
+from minicc.frontends.trace.loops.filled import Like, is_fixed, is_flat, like_of, made
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index, rows
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import Slot
 from minicc.frontends.trace.recorder import Recorder
@@ -80,10 +80,18 @@ class Grown(Gone):
         return part.mask if not taken and part.pending else None
 
     def array(self) -> Any:
-        """A new array of the elements, as NumPy makes one of a list."""
+        """A new array of the elements, as NumPy makes one of a list.
+
+        NumPy makes one of float64 of an empty list, and so runs the call where others may be empty.
+        """
         if len(self.parts) > 1:
             return Dispatch.call(self.recorder, "stack", (list(self.parts), 1), {})
-        return Dispatch.call(self.recorder, "ndarray.copy", (self.parts[0],), {})
+        made = Dispatch.call(self.recorder, "ndarray.copy", (self.parts[0],), {})
+        mask: Any = self.mask()
+        if mask is None or made.dtype == np.float64:
+            return made
+        some = checked(mask.any(), mask.any())
+        return Masked(made.array, mask & some, refusal=made.refusal)
 
     def settle(self) -> None:
         """Have the elements taken here, before they are asked for within a loop."""
@@ -104,8 +112,8 @@ class Grown(Gone):
 
     def element(self, number: Any) -> Any:
         """The element of a number, which may be that of a round."""
-        if not all(part.ndim == 1 for part in self.parts):
-            self.look()
+        if not is_fixed(self.like) or any(part.ndim > 1 for part in self.parts):
+            self.look()  # Python has one object of each, which may be changed
         return _element(self.like, iter([part[number] for part in self.parts]))
 
     def __getitem__(self, key: Any) -> Any:
@@ -187,4 +195,4 @@ def _listed(like: Like, arrays: Iterator[Array]) -> list[Any]:
     array = next(arrays)
     if like[0] is Number:
         return list(map(like[1], array))
-    return list(array) if array.ndim == 1 else [np.array(row) for row in array]
+    return list(array) if like[1] else [np.array(row) for row in array]
