@@ -93,6 +93,53 @@ def numbers_of_rounds(x: Any) -> Any:
     return y, low, high
 
 
+@data(300)
+def extremes_of_slices(x: Any) -> Any:
+    n = len(x)
+    y, narrow = np.zeros((n, 2)), x.astype(np.int16)
+    for i in range(n):
+        window = x[max(0, i - 3) : min(n, i + 4)]
+        y[i] = window.max() - window.min(), narrow[max(0, i - 2) : i + 1].max()
+    return y
+
+
+@data(20, 30)
+def dilated(x: Any) -> Any:
+    y = np.zeros_like(x)
+    for i in range(20):
+        for j in range(30):
+            y[i, j] = x[max(0, i - 1) : i + 2, max(0, j - 1) : j + 2].max()
+    return y
+
+
+def test_the_greatest_of_nothing_is_numpys_error() -> None:
+    def f(x: Any, k: int) -> Any:
+        y = np.zeros(len(x))
+        for i in range(1, len(x)):
+            y[i] = x[max(0, i - 3) : min(i, k)].max()
+        return y
+
+    x = np.random.default_rng(0).standard_normal(50)
+    jitted = minicc.jit(f, threads=1)
+    same(f(x, 60), jitted(x, 60))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
+            jitted(x, 7)
+    same(f(x, 60), jitted(x, 60))
+
+
+def test_the_greatest_is_nan_where_there_is_one() -> None:
+    def f(x: Any) -> Any:
+        y = np.zeros(len(x))
+        for i in range(len(x)):
+            y[i] = x[max(0, i - 2) : i + 1].min()
+        return y
+
+    x = np.random.default_rng(0).standard_normal(50)
+    x[7], x[20:25], x[40] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(minicc.jit(f, threads=1)(x), f(x))
+
+
 @pytest.mark.parametrize("k", range(len(CAPTURED)), ids=[f.__name__ for f, _ in CAPTURED])
 def test_windows_that_edges_clip(k: int) -> None:
     f, given = CAPTURED[k]

@@ -8,12 +8,14 @@ the extreme, NaN counting as extreme.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.loops.extents import is_given_by_data
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
@@ -129,9 +131,46 @@ def _extreme(
         kept = tuple(n for k, n in enumerate(left) if keepdims or k not in axes)
         start = recorder.cast(value_of(recorder, initial), value.type.dtype)
         return recorder.broadcast(start, kept)
+    given = recorder.rounds.data.keys()
+    loose = [k for k in axes if is_given_by_data(given, value.type.shape[k])]
+    if loose and initial is None:
+        return _of_some(recorder, value, loose, axes, keepdims, combine)
     return _with_initial(
         recorder, recorder.reduce(value, axes, combine, keepdims), initial, combine
     )
+
+
+def _of_some(
+    recorder: Recorder,
+    value: Value,
+    loose: Sequence[int],
+    axes: Sequence[int],
+    keepdims: bool,
+    combine: str,
+) -> Value:
+    """The greatest or least along axes as long as data say; of nothing NumPy is to raise.
+
+    One more element is the least that there is, so that there is one in each round.
+    """
+    element = value.type.dtype.numpy
+    if element == np.bool_:
+        neutral: Any = combine == "min"
+    elif np.issubdtype(element, np.floating):
+        neutral = -np.inf if combine == "max" else np.inf
+    else:
+        limits = np.iinfo(element)
+        neutral = limits.min if combine == "max" else limits.max
+    one = recorder.lift(np.asarray(neutral, element))
+    holds: Any = np.True_
+    for k in loose:
+        shape = value.type.shape
+        size = Tracer(recorder, recorder.emit(graph.Sizes, (shape[k],), (), I64))
+        holds = holds & (size > 0)
+        more = recorder.broadcast(one, (*shape[:k], 1, *shape[k + 1 :]))
+        value = recorder.emit(graph.Concat, [value, more], k)
+    made: Any = Tracer(recorder, recorder.emit(graph.Reduce, value, tuple(axes), combine, keepdims))
+    place = recorder.namespace.where(holds, np.int64(0), np.int64(1))
+    return value_of(recorder, made.reshape((1, *made.shape))[place])
 
 
 def _trace_extreme(combine: str) -> None:

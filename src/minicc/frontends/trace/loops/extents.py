@@ -13,7 +13,7 @@ depend on `Sizes` besides, of which an order is always decided: what decided it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from minicc.frontends.trace.loops.learned import End
@@ -251,6 +251,11 @@ def dim_of(value: int) -> Dim:
 def sure(extent: Dim) -> bool:
     """Whether an extent is one of which it need not be asked whether it is 0 in some round."""
     return not isinstance(extent, Extent) or extent.rounds.bounds(extent.dim)[0] > 0
+
+
+def is_given_by_data(given: Collection[str], extent: Dim) -> bool:
+    """Whether an extent depends on sizes that data give in each round, and may be 0."""
+    return not sure(extent) and not affine.symbols(dim_of(extent)).isdisjoint(given)
 
 
 def same_number(left: int, right: int) -> bool:
