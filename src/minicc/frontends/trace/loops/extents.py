@@ -255,7 +255,9 @@ def sure(extent: Dim) -> bool:
 
 def is_given_by_data(given: Collection[str], extent: Dim) -> bool:
     """Whether an extent depends on sizes that data give in each round, and may be 0."""
-    return not sure(extent) and not affine.symbols(dim_of(extent)).isdisjoint(given)
+    if not isinstance(extent, Extent) or sure(extent):
+        return False
+    return not affine.symbols(extent.dim).isdisjoint(given)
 
 
 def same_number(left: int, right: int) -> bool:
