@@ -198,6 +198,23 @@ def asked_for_its_length_first(x: Any) -> Any:
 
 
 @OTHERS.append
+def elements_beside_the_last(x: Any) -> Any:
+    out, n = [], len(x)
+    for k in range(n):
+        if k + 1 < n and x[k + 1] > x[k]:
+            out.append(x[k + 1])
+        elif x[k] > 1:
+            out.append(x[k])
+    return out
+
+
+@OTHERS.append
+def shown(x: Any) -> Any:
+    out = [v for v in x if v > 3]
+    return f"{out}", str(out)
+
+
+@OTHERS.append
 def elements_that_are_changed(x: Any) -> Any:
     out = []
     for k in range(len(x)):
@@ -345,6 +362,46 @@ def test_arrays_of_many_lengths(f: Function) -> None:
     jitted = compare(f, *[data(n, n) for n in (3000, 2500, 3100, 2600, 4000, 2999)])
     assert any("is a size of at least" in text for text in str(jitted.explain()).splitlines())
     assert "was traced 2 times" in str(jitted.explain())
+
+
+def test_rows_that_have_other_names() -> None:
+    """What is written to them after the loop is seen in the list, as in NumPy."""
+
+    def of_each(x: Any) -> Any:
+        out = []
+        for row in x:
+            last = row * 2
+            out.append(last)
+        last[0] = 7
+        return out
+
+    def of_some(x: Any) -> Any:
+        out = []
+        for row in x:
+            last = row * 2
+            if last[0] > -9:
+                out.append(last)
+        last[0] = 7
+        return out
+
+    def carried(x: Any) -> Any:
+        out, y = [], x[0].copy()
+        for row in x:
+            y = y * 0.5 + row
+            out.append(y)
+        y += 1
+        return out, y
+
+    for f in (of_each, of_some, carried):
+        jitted = minicc.jit(f, threads=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", minicc.PerformanceWarning)
+            for n in (400, 500, 450, 300):
+                x = data(n, 5 * n).reshape(n, 5)
+                want, have = f(x), jitted(x)
+                same(want, have, 1e-12, 1e-12)
+                if f is carried:
+                    assert have[0][-1] is have[1]
 
 
 def test_totals_of_nothing() -> None:

@@ -170,12 +170,19 @@ class Appends:
         return [asks(affine.evaluate(gap, {number: k}), 0) for k in range(self.count)]
 
     def require_apart(
-        self, roots: Mapping[int, Any], carried: Mapping[str, Carried], rounds: Collection[str]
+        self,
+        roots: Mapping[int, Any],
+        carried: Mapping[str, Carried],
+        rounds: Collection[str],
+        left: Sequence[Any],
     ) -> None:
         """Unlike where what is added is not a row of its own in each round.
 
-        `roots` are the arrays from before the loop, and `rounds` what only a round knows.
+        `roots` are the arrays from before the loop, `rounds` what only a round knows, and `left`
+        the values of names that are read after the loop.
         """
+        known = [x for x in left if type(x) is not Grown]
+        named = {id(x.root) for x in leaves(known) if isinstance(x, Tracer)}
         kinds = {n: c for n, c in carried.items() if isinstance(c, CarriedArray)}
         boxes = {n: c.box() for n, c in kinds.items()}
         self._starts = {id(b): self.names[n] for n, b in boxes.items() if b is not None}
@@ -195,6 +202,8 @@ class Appends:
                 chosen = name in self._numbers or name in self._by_data
                 if whole and chosen and (leaf.unsure or id(leaf) in self._starts):
                     raise Unlike(f"`{name}` gets an array that a condition decides")
+                if whole and name in self._by_data and id(leaf.root) in named:
+                    raise Unlike(f"`{name}` gets an array that has another name after the loop")
                 if is_mixed(leaf):
                     raise Unlike(f"`{name}` gets a number that is Python's or NumPy's")
                 if isinstance(leaf, np.ndarray):

@@ -175,8 +175,7 @@ class Capture:
         recorder = self.recorder
         self._require_innermost()
         added = self.appends.take(self.choices)
-        changed = self.reach.changed()
-        if changed:
+        if changed := self.reach.changed():
             recorder.write_out(f"a round changes `{changed}`")
         now = self._names_now()
         roots = self._roots.values()
@@ -200,7 +199,8 @@ class Capture:
             if not (new or names or wrong):
                 self.states = self._made(now)
                 rounds = (self.number, *self.recorder.rounds.data)
-                self.appends.require_apart(self._roots, self._carried, rounds)
+                left = [now[n] for n in code.left & now.keys()]
+                self.appends.require_apart(self._roots, self._carried, rounds, left)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
