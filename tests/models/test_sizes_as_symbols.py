@@ -5,7 +5,9 @@ counted: one for the first call's own sizes, and one for all others.
 """
 
 import inspect
+import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -382,3 +384,30 @@ def test_errors_of_some_sizes(k: int) -> None:
         mine, theirs = x.copy(), x.copy()
         same(jitted(mine), f(theirs))
         same(mine, theirs)
+
+
+RETURNED: tuple[Callable[[Any], Any], ...] = (
+    lambda x: (np.shape(x), x.shape, np.size(x), x.size, len(x)),
+    lambda x: (np.size(x) * 2.0, np.size(x) / 3, np.size(x) // 3, np.shape(x)[0] % 7),
+    lambda x: (np.prod(x.shape), np.array(np.shape(x)), np.broadcast_shapes(x.shape, (1,))),
+    lambda x: (x.max() / np.size(x), x[: np.size(x) // 2], np.full(np.shape(x), np.size(x))),
+    lambda x: (np.log(np.size(x)), math.sqrt(np.size(x)), np.float64(np.size(x))),
+    lambda x: (f"{np.size(x)}", [*np.shape(x)], {"n": np.size(x)}, np.size(x) in (60, 50)),
+    lambda x: (np.unravel_index(5, np.shape(x)), np.arange(np.size(x)), isinstance(len(x), int)),
+    lambda x: (np.shape(x[x > 0]), np.size(x[x > 0]) * 2),
+)
+
+
+@pytest.mark.parametrize("k", range(len(RETURNED)))
+def test_what_a_function_of_numpys_says_of_a_size_is_of_each_call(k: int) -> None:
+    """It was what the call had that the program was traced for."""
+    f = RETURNED[k]
+    jitted = minicc.jit(f, threads=1)
+    for n in (60, 50, 40, 70, 60, 33):
+        x = np.random.default_rng(n).standard_normal(n)
+        want, have = f(x), jitted(x)
+        assert [*map(type, want)] == [*map(type, have)]
+        for w, h in zip(want, have, strict=True):
+            np.testing.assert_equal(h, w)
+            if isinstance(w, (tuple, list)):
+                assert [*map(type, w)] == [*map(type, h)]

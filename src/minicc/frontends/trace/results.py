@@ -24,6 +24,7 @@ from minicc.frontends.trace.layouts import (
     spread,
     within,
 )
+from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.grown import Grown, Listed
 from minicc.frontends.trace.loops.places import Place
@@ -189,6 +190,8 @@ class _Taking:
     def _look(self, leaf: Any, path: str) -> None:
         if type(leaf) is Gone:
             leaf.look()
+        if type(leaf) is Extent:
+            self.recorder.need(leaf.dim, "a result")
         if isinstance(leaf, Tracer) and row_of(leaf) is None:
             leaf.content  # noqa: B018  # a view that is read on the host ends the segment
             if self.recorder.numbers:  # what is returned shares memory with what is outside
@@ -207,8 +210,11 @@ class _Taking:
             root = row.array.root
             if id(root) not in self._places:
                 self._places[id(root)] = self._slot(root, path, None)
-            kind = None if isinstance(leaf, Tracer) else leaf.kind
-            return Slot(self._places[id(root)].index, Element(row.number, kind))
+            if id(leaf) not in self._taken:  # a row that stands twice is one array
+                kind = None if isinstance(leaf, Tracer) else leaf.kind
+                element = Element(row.number, kind)
+                self._taken[id(leaf)] = Slot(self._places[id(root)].index, element)
+            return self._taken[id(leaf)]
         constant = _constant(leaf)
         if constant is not None and (memory := self._shown(constant)) is not None:
             if id(leaf) not in self._taken:

@@ -199,8 +199,9 @@ def astype(recorder: Recorder, a: Tracer, dtype: Any, copy: bool = True) -> Any:
 
 @traces("shape")
 def shape_of(recorder: Recorder, a: Any) -> tuple[int, ...]:
-    """The extents."""
-    return tuple(value_of(recorder, a).type.extents)
+    """The extents, as the attribute of an array has them."""
+    shown: tuple[int, ...] = Dispatch.shown(recorder, value_of(recorder, a).type.extents)
+    return shown
 
 
 @traces("ndim")
@@ -213,7 +214,10 @@ def ndim(recorder: Recorder, a: Any) -> int:
 def size(recorder: Recorder, a: Any, axis: int | None = None) -> int:
     """The number of elements, along one axis or in all."""
     extents = value_of(recorder, a).type.extents
-    return math.prod(extents) if axis is None else extents[axis]
+    shown: tuple[int] = Dispatch.shown(
+        recorder, (math.prod(extents) if axis is None else extents[axis],)
+    )
+    return shown[0]
 
 
 @traces("tril")
