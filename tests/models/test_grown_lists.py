@@ -404,6 +404,71 @@ def test_rows_that_have_other_names() -> None:
                     assert have[0][-1] is have[1]
 
 
+def test_lists_that_something_else_leads_to() -> None:
+    """A dict, a tuple, an object, a caller or a default sees what the loop appends."""
+
+    class Holder:
+        def __init__(self) -> None:
+            self.found: list[Any] = []
+
+    def in_a_dict(x: Any) -> Any:
+        held: dict[str, Any] = {}
+        out: list[Any] = []
+        held["found"] = out
+        for v in x:
+            if v > 2:
+                out.append(v)
+        return len(held["found"]), held
+
+    def in_a_tuple(x: Any) -> Any:
+        out: list[Any] = []
+        pair = (out, 1)
+        for v in x:
+            if v > 2:
+                out.append(v)
+        return pair
+
+    def in_an_object(x: Any) -> Any:
+        holder = Holder()
+        out = holder.found
+        for v in x:
+            if v > 2:
+                out.append(v)
+        return len(holder.found)
+
+    def of_a_caller(x: Any) -> Any:
+        def fill(out: list[Any]) -> None:
+            for v in x:
+                if v > 2:
+                    out.append(v)
+
+        found: list[Any] = []
+        fill(found)
+        return len(found), found
+
+    for f in (in_a_dict, in_a_tuple, in_an_object, of_a_caller):
+        jitted = minicc.jit(f, threads=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", minicc.PerformanceWarning)
+            for n in (3000, 2500, 3100, 2600):
+                assert str(jitted(data(n, n))) == str(f(data(n, n)))
+
+
+def test_a_list_that_is_kept_from_call_to_call() -> None:
+    def f(x: Any, seen: list[Any] = []) -> int:  # noqa: B006
+        for v in x:
+            if v > 2:
+                seen.append(v)
+        return len(seen)
+
+    jitted, total = minicc.jit(f, threads=1), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", minicc.PerformanceWarning)
+        for seed in range(3):
+            total += int((data(seed) > 2).sum())
+            assert jitted(data(seed)) == total
+
+
 def test_totals_of_nothing() -> None:
     """NumPy makes an array of float64 of an empty list, whatever its elements would be."""
 

@@ -18,6 +18,7 @@ where data do, the loop stacks which rounds add it, too, and the name is bound t
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,6 +51,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine
 from minicc.ir.core import Value
 
+_HOLDERS = 6  # of a list: its frame, the names there, the lists here, `Reach` twice, and who asks
 SEVERAL = 8  # rounds of which each is better written out where they make up a list
 _MOST = 5000  # elements of a list, each of which is an object
 
@@ -84,6 +86,8 @@ class Appends:
             for n in sorted(appended)
             if known and type(names.get(n)) is list and reach.is_alone(names[n])
         }
+        # what leads there besides would find in such a list what was in it before
+        self._held = {n for n in self.lists if sys.getrefcount(names[n]) > _HOLDERS}
         reach.spare(self.lists.values())
         self.lengths = {n: len(x) for n, x in self.lists.items()}
         self.added: dict[str, list[Any]] = {}  # an element, or a run of some
@@ -189,7 +193,8 @@ class Appends:
         seen: set[int] = set()
         self.rows, self._leaves = [], []
         for name, items in self.added.items():
-            if name in self._by_data and items and self.lengths[name]:
+            more = self.lengths[name] or name in self._held
+            if name in self._by_data and items and more:
                 raise Unlike(_why(name))
             if items and name not in self._by_data and self.count > _MOST:
                 raise Unlike(f"`{name}` gets more than {_MOST} elements")
@@ -269,6 +274,7 @@ class Appends:
             if name in self._by_data:
                 if items:
                     grown[name] = self._grown(name, items, left, refuse(_why(name)))
+                    self.lists[name].append(grown[name])  # which is seen where it is from outside
                 continue
             columns, blocks = [], []
             like = common([*map(like_of, self.lists[name]), *map(self._like, items)])
