@@ -454,6 +454,74 @@ def test_lists_that_something_else_leads_to() -> None:
                 assert str(jitted(data(n, n))) == str(f(data(n, n)))
 
 
+def test_names_that_rounds_give_such_a_list() -> None:
+    def bound_where_it_grows(x: Any) -> Any:
+        out: list[Any] = []
+        best: Any = None
+        for v in x:
+            if v > 2:
+                out.append(v)
+                best = out
+        return best
+
+    def grown_by_another_name(x: Any) -> Any:
+        out: list[Any] = []
+        for v in x:
+            alias = out
+            if v > 2:
+                alias.append(v)
+        return out, len(out)
+
+    def in_a_tuple_of_the_round(x: Any) -> Any:
+        out: list[Any] = []
+        for v in x:
+            pair = (out, v)
+            if v > 2:
+                out.append(v)
+        return len(pair[0])
+
+    def in_a_function_of_the_round(x: Any) -> Any:
+        out: list[Any] = []
+        for v in x:
+            f = lambda: len(out)  # noqa: E731
+            if v > 2:
+                out.append(v)
+        return f()
+
+    def of_the_round_before(x: Any) -> Any:
+        before: Any = None
+        n = 0
+        for k in range(5):
+            out = [v for v in x[k * 10 : k * 10 + 50] if v > 0]
+            if before is not None:
+                n += len(before)
+            before = out
+        return n, len(before), before is out
+
+    def begun_anew(x: Any) -> Any:
+        out: list[Any] = []
+        for v in x:
+            if v > 2:
+                out.append(v)
+            if len(out) > 5:
+                out = []
+        return out
+
+    for f in (
+        bound_where_it_grows,
+        grown_by_another_name,
+        in_a_tuple_of_the_round,
+        in_a_function_of_the_round,
+        of_the_round_before,
+        begun_anew,
+    ):
+        jitted = minicc.jit(f, threads=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", minicc.PerformanceWarning)
+            for n in (3000, 2500, 3100):
+                assert str(jitted(data(n, n))) == str(f(data(n, n)))
+
+
 def test_a_list_that_is_kept_from_call_to_call() -> None:
     def f(x: Any, seen: list[Any] = []) -> int:  # noqa: B006
         for v in x:
