@@ -158,3 +158,21 @@ def test_windows_of_arrays_of_any_length(n: int) -> None:
         for length in (n + 30, n, n + 1, n + 7):
             x = np.random.default_rng(length).standard_normal(length)
             same(f(x), jitted(x), 1e-10, 1e-10)
+
+
+def test_two_loops_over_windows_of_arrays_of_many_lengths() -> None:
+    """What one of them needs at most, as far as is known, is more memory than there is."""
+
+    def f(x: Any) -> Any:
+        n, y, z = len(x), np.zeros(len(x)), np.zeros(len(x))
+        for i in range(n):
+            y[i] = x[max(0, i - 1) : min(i + 4, n)].max()
+        for i in range(n):
+            for j in range(max(1, i), min(i + 4, n - 1)):
+                z[i] += x[j]
+        return y, z
+
+    jitted = minicc.jit(f, threads=1)
+    for n in (60, 60, 7, 60, 50, 80, 60):
+        x = np.random.default_rng(n).standard_normal(n)
+        same(f(x), jitted(x), 1e-12, 1e-12)

@@ -483,10 +483,10 @@ def test_names_that_rounds_give_such_a_list() -> None:
     def in_a_function_of_the_round(x: Any) -> Any:
         out: list[Any] = []
         for v in x:
-            f = lambda: len(out)  # noqa: E731
+            many: Callable[[], int] = lambda: len(out)  # noqa: E731
             if v > 2:
                 out.append(v)
-        return f()
+        return many()
 
     def of_the_round_before(x: Any) -> Any:
         before: Any = None

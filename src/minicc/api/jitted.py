@@ -62,7 +62,8 @@ else:
 _NO_VALUE = "MC0181"  # an argument is neither an array nor a value
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
 _OVERLAP = "MC0248"  # an argument is written to that is read-only, or shares another's memory
-_UNLIKE = "MC0142"  # a program is not for the sizes of its inputs
+# a program for all sizes is not for those of its inputs, or might need too much memory for some
+_UNFIT = ("MC0142", "MC0135")
 _CODES = 512  # segments whose code is shared among equal ones
 # what is not traced, but NumPy does
 _PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
@@ -153,7 +154,7 @@ class Jitted:
                 return result
             missed = result
         except UserError as error:
-            if not found.sizes or error.code != _UNLIKE:
+            if not found.sizes or error.code not in _UNFIT:
                 raise
         if call is None:
             call = Call(*self._parameters.key(values), values)
@@ -221,9 +222,12 @@ class Jitted:
             try:
                 result = _replayed(found, call.arrays, call.inputs)
             except UserError as error:
-                if found.sizes.counts is None or error.code != _UNLIKE:
+                if not found.sizes or error.code not in _UNFIT:
                     raise
-                self._known.miss(call, found, self._served)
+                if found.sizes.counts is None:
+                    self._known.drop_sizes(call)
+                else:
+                    self._known.miss(call, found, self._served)
                 return self._parameters.call(self.__wrapped__, call.values)
         else:
             result, found.traced.result = found.traced.result, None
