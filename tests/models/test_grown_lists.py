@@ -483,7 +483,7 @@ def test_names_that_rounds_give_such_a_list() -> None:
     def in_a_function_of_the_round(x: Any) -> Any:
         out: list[Any] = []
         for v in x:
-            many: Callable[[], int] = lambda: len(out)  # noqa: E731
+            many: Callable[[], int] = lambda: len(out)  # noqa: E731  # of the round
             if v > 2:
                 out.append(v)
         return many()
@@ -523,7 +523,7 @@ def test_names_that_rounds_give_such_a_list() -> None:
 
 
 def test_a_list_that_is_kept_from_call_to_call() -> None:
-    def f(x: Any, seen: list[Any] = []) -> int:  # noqa: B006
+    def f(x: Any, seen: list[Any] = []) -> int:  # noqa: B006  # calls share it
         for v in x:
             if v > 2:
                 seen.append(v)

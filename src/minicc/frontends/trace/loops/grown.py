@@ -96,7 +96,7 @@ class Grown(Gone):
     def settle(self) -> None:
         """Have the elements taken here, before they are asked for within a loop."""
         for part in self.parts:
-            part.content  # noqa: B018
+            part.content  # noqa: B018  # it is recorded when it is asked for
 
     def is_of_floats(self) -> bool:
         """Whether all elements are floats or complex numbers, of Python's or NumPy's."""

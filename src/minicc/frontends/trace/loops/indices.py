@@ -263,7 +263,7 @@ def _shown(recorder: Recorder, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def rows(x: Any) -> Any:
-    """What `len` gives in traced code, where a size may be a symbol."""
+    """How many rows an array has, which may be a symbol, or elements whatever has a length."""
     if isinstance(x, Tracer) and x.ndim:
         return _shown(x.recorder, x.shape)[0]
     return len(x)
