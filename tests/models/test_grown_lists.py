@@ -197,7 +197,7 @@ def asked_for_its_length_first(x: Any) -> Any:
     return np.array(out)
 
 
-@OTHERS.append
+@CAPTURED.append
 def elements_beside_the_last(x: Any) -> Any:
     out, n = [], len(x)
     for k in range(n):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.api import jitted
 
 Array = Any
 R = np.random.default_rng(5)
@@ -122,12 +121,6 @@ def test_what_needs_no_count_is_compiled(k: int) -> None:
 @pytest.mark.parametrize("k", range(len(BY_NUMPY)))
 def test_what_needs_the_elements_is_numpys(k: int) -> None:
     assert check(BY_NUMPY[k]) > 0
-
-
-@pytest.fixture
-def however_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs are compiled even where NumPy does the same as soon."""
-    monkeypatch.setattr(jitted, "is_little", lambda module, sizes: False)
 
 
 @pytest.mark.parametrize("k", range(len(COUNTED)))

@@ -15,6 +15,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
+from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.host import box_kind, has_objects
 from minicc.frontends.trace.layouts import (
     Shown,
@@ -38,6 +39,8 @@ from minicc.frontends.trace.recorder import Recorder, native_element
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64
+
+_FEW = 1 << 14  # elements of which NumPy soon takes those that a mask takes
 
 
 class Kept:
@@ -128,6 +131,36 @@ class Picked:
         return len(steps), value_key(self.base), steps
 
 
+class Compressed:
+    """The elements of an array that a mask takes, or the first ones, as results say.
+
+    NumPy takes them after the call, so that no program has to know how many they are.
+    """
+
+    __slots__ = ("array", "taken")
+
+    def __init__(self, array: Slot, taken: Slot) -> None:
+        """`taken` is a mask, or how many there are."""
+        self.array = array
+        self.taken = taken
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
+        """The elements."""
+        array, taken = self.array.of(leaves, args), self.taken.of(leaves, args)
+        return array[taken] if self.taken.kind is None else array[:taken].copy()
+
+    @property
+    def index(self) -> tuple[int, int]:
+        """Where both stand."""
+        return self.array.index, self.taken.index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compressed) and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash(self.index)
+
+
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
     """The arrays of a result, their names, and the structure with slots in their places."""
     outcome = _with_plain_keys(outcome, {})
@@ -192,6 +225,8 @@ class _Taking:
             leaf.look()
         if type(leaf) is Extent:
             self.recorder.need(leaf.dim, "a result")
+        if _is_compressed(leaf):
+            return
         if isinstance(leaf, Tracer) and row_of(leaf) is None:
             leaf.content  # noqa: B018  # a view that is read on the host ends the segment
             if self.recorder.numbers:  # what is returned shares memory with what is outside
@@ -214,6 +249,10 @@ class _Taking:
                 kind = None if isinstance(leaf, Tracer) else leaf.kind
                 element = Element(row.number, kind)
                 self._taken[id(leaf)] = Slot(self._places[id(root)].index, element)
+            return self._taken[id(leaf)]
+        if _is_compressed(leaf):
+            if id(leaf) not in self._taken:
+                self._taken[id(leaf)] = self._compressed(leaf, path)
             return self._taken[id(leaf)]
         constant = _constant(leaf)
         if constant is not None and (memory := self._shown(constant)) is not None:
@@ -246,7 +285,7 @@ class _Taking:
             return leaf.real
         if type(leaf) is _OfData:
             if id(leaf) not in self._taken:
-                slots = [self._slot(part, path, None) for part in leaf.grown.parts]
+                slots = [self._part(part, path) for part in leaf.grown.parts]
                 self._taken[id(leaf)] = Listed(leaf.grown.like, slots)
             return self._taken[id(leaf)]
         if _is_told(leaf):
@@ -267,6 +306,17 @@ class _Taking:
             return None
         most = not leaf.flags.c_contiguous and 2 * leaf.size >= memory.size
         return memory if most or self._roots[id(memory)] > 1 else None
+
+    def _part(self, leaf: Any, path: str) -> Any:
+        if _is_compressed(leaf):
+            return self._compressed(leaf, path)
+        return self._slot(leaf, path, None)
+
+    def _compressed(self, leaf: Masked, path: str) -> Compressed:
+        array = self._slot(leaf.array, path, None)
+        if leaf.count is not None:
+            return Compressed(array, self._slot(leaf.count, f"{path}: how many", int))
+        return Compressed(array, self._slot(leaf.mask, f"{path}: its mask", None))
 
     def _slot(self, leaf: Any, path: str, kind: Any) -> Any:
         content = content_of(self.recorder, leaf)
@@ -361,6 +411,17 @@ def _is_told(leaf: Any) -> bool:
         return all(n is None or type(n) is int for n in (leaf.start, leaf.stop, leaf.step))
     of_them = isinstance(leaf, type) and leaf.__module__ in ("builtins", "numpy")
     return of_them or isinstance(leaf, VALUES) or leaf is Ellipsis
+
+
+def _is_compressed(leaf: Any) -> bool:
+    """Whether NumPy takes what a mask takes, which nothing has asked for, after the call.
+
+    It does for the elements of lists that rounds fill, if these are few. Else a program with a
+    symbol for their number is faster, or NumPy is where nothing but a mask is computed.
+    """
+    if not isinstance(leaf, Masked) or not leaf.pending or leaf.refusal is None:
+        return False
+    return leaf.count is not None or leaf.array.size <= _FEW
 
 
 def _has_gaps(leaf: Any) -> bool:

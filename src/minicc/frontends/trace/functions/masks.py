@@ -43,10 +43,11 @@ class Masked(Pending):
     """The elements of `array` where `mask` holds, not taken yet while it is `pending`.
 
     Those that are the positions along an axis have its number as `place`. Where NumPy is not to
-    take them on the host, `refusal` is the error that says why.
+    take them on the host, `refusal` is the error that says why. Where the mask holds for the first
+    ones alone, `count` is how many these are.
     """
 
-    __slots__ = ("array", "columns", "line", "mask", "place", "refusal")
+    __slots__ = ("array", "columns", "count", "line", "mask", "place", "refusal")
 
     def __init__(
         self,
@@ -55,9 +56,11 @@ class Masked(Pending):
         place: int | None = None,
         columns: list[Tracer] | None = None,
         refusal: BaseException | None = None,
+        count: Tracer | None = None,
     ) -> None:
         super().__init__(array)
         self.refusal = refusal
+        self.count = count
         self.array = Tracer(array.recorder, array.content)
         self.mask = mask
         self.place = place
@@ -130,6 +133,10 @@ class Masked(Pending):
         mask: Any = self.mask
         return mask[(..., *(None,) * (self.ndim - 1))] if self.ndim > 1 else mask
 
+    def of(self, array: Tracer) -> Masked:
+        """The elements of another array that the mask takes."""
+        return Masked(array, self.mask, refusal=self.refusal, count=self.count)
+
     def is_under(self, mask: Any) -> bool:
         """Whether its elements are those where another mask holds."""
         left, right = self.mask.content, mask.content
@@ -153,7 +160,9 @@ def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
     if not held:
         return NotImplemented
     done: Any = NotImplemented
-    if name in _TOTALS and len(args) < 3 and kwargs.keys() <= _PASSED:
+    if name in ("array", "asarray") and args[0] is held[0] and kwargs.keys() <= {"dtype"}:
+        done = _as_array(recorder, name, held[0], *args[1:], **kwargs)
+    elif name in _TOTALS and len(args) < 3 and kwargs.keys() <= _PASSED:
         done = _total(recorder, name, held[0], *args, **kwargs)
     elif _is_of_each(name, args) and all(held[0].is_under(m.mask) for m in held):
         done = _of_each(recorder, name, held, args, kwargs)
@@ -340,13 +349,22 @@ def _of_each(
     whole = [x.array if _is_pending(x) else x for x in args]
     result = Dispatch.call(recorder, name, tuple(whole), kwargs)
     if out is None:
-        return Masked(result, held[0].mask, refusal=held[0].refusal)
+        return held[0].of(result)
     target = out[0] if isinstance(out, tuple) else out
     if not _is_pending(target) or not np.can_cast(result.dtype, target.dtype, "same_kind"):
         return NotImplemented
     # which are no positions any more
     target.array, target.place, target.columns = result.astype(target.dtype), None, None
     return target
+
+
+def _as_array(recorder: Recorder, name: str, held: Masked, dtype: Any = None, *rest: Any) -> Any:
+    """The elements as an array of a type: a new one, but for `np.asarray` of those of that type."""
+    if rest:
+        return NotImplemented
+    whole: Any = held.array if dtype is None else held.array.astype(dtype)
+    same = name == "asarray" and whole.dtype == held.dtype
+    return held if same else held.of(whole)
 
 
 def _total(

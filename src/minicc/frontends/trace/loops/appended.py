@@ -12,7 +12,7 @@ is itself an element: what the first round takes from before the loop, and what 
 
 Some ways through a round may add more elements than others. Rounds that add fewer stack what is not
 looked at. Where the number of the round decides (`if t % 10 == 0:`), the list gets the others;
-where data do, the loop stacks which rounds add it, too, and the name is bound to a `Grown`.
+where data do, or end the loop, the name is bound to a `Grown` (`sifted`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
-from minicc.frontends.trace.functions.masks import Masked
-from minicc.frontends.trace.loops.body import symbols_of
+from minicc.frontends.trace.loops.body import State, symbols_of
 from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Choices
 from minicc.frontends.trace.loops.filled import (
@@ -38,10 +37,11 @@ from minicc.frontends.trace.loops.filled import (
     like_of,
     versions_of,
 )
-from minicc.frontends.trace.loops.grown import Grown, like_in_data
+from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.rows import Row, row_of
+from minicc.frontends.trace.loops.sifted import Sifted, flattened
 from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import PLAIN, leaves, mapped
@@ -76,11 +76,14 @@ class Appends:
         reach: Reach,
         count: Any,
     ) -> None:
-        """`count` is that of the rounds, a size may be; where there are few, no list may change."""
+        """`count` is that of the rounds, a size may be; None where data end the loop.
+
+        Where there are few, no list may change.
+        """
         self.recorder = recorder
         self.count = count
         self.names = names
-        known = count > SEVERAL if type(count) is int else _is_size(count)
+        known = count > SEVERAL if type(count) is int else count is None or _is_size(count)
         self.lists = {
             n: names[n]
             for n in sorted(appended)
@@ -94,19 +97,30 @@ class Appends:
         self._told: dict[str, tuple[str, int]] = {}  # names under which ways tell of elements
         self._numbers: dict[str, list[int]] = {}  # how many each round adds, where they differ
         self._by_data: dict[str, list[Any]] = {}  # where data say so: whether each is added
+        self._sifted: dict[str, Sifted] = {}
         self.rows: list[Value] = []
         self._starts: dict[int, Any] = {}  # what stands for it in the body, with what it was before
         self._leaves: list[Any] = []
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether the number of rounds is not one that is known while tracing."""
+        return type(self.count) is not int
+
     def take(self, choices: Choices) -> dict[str, Any]:
         """Take out what a recording has added; of one of several ways it is told under names."""
-        self.added = {n: x[self.lengths[n] :] for n, x in self.lists.items()}
+        told = self.tell(choices)
         for n, x in self.lists.items():
             del x[self.lengths[n] :]
+        return told
+
+    def tell(self, choices: Choices) -> dict[str, Any]:
+        """What a way has added so far, under names."""
+        self.added = {n: x[self.lengths[n] :] for n, x in self.lists.items()}
         if not choices.ways:
             self._told, self._numbers, self._by_data = {}, {}, {}
         if not (choices.asked or choices.ways):
-            if type(self.count) is Index:
+            if self._is_open:
                 self._by_data = {n: [True] * len(items) for n, items in self.added.items()}
             else:
                 self.added = {n: _in_runs(items) for n, items in self.added.items()}
@@ -127,7 +141,7 @@ class Appends:
                 way.names.update({name: ANY, _whether(name): False})
         for n in {n for n, _ in self._told.values()}:
             numbers = self._number(n, choices, number, ())
-            if numbers is None or type(self.count) is Index:
+            if numbers is None or self._is_open:
                 self._by_data[n] = []
             elif isinstance(numbers, int):
                 self._numbers[n] = [numbers] * self.count
@@ -168,7 +182,7 @@ class Appends:
     def _truths(self, condition: Value, number: str) -> list[bool] | None:
         """What a condition is in each round; None where not the number of the round alone says."""
         gap, compare = self.recorder.rounds.compared.get(condition, (0, ""))
-        if affine.symbols(gap) != {number} or type(self.count) is Index:
+        if affine.symbols(gap) != {number} or self._is_open:
             return None
         asks = getattr(operator, compare)
         return [asks(affine.evaluate(gap, {number: k}), 0) for k in range(self.count)]
@@ -191,10 +205,9 @@ class Appends:
         boxes = {n: c.box() for n, c in kinds.items()}
         self._starts = {id(b): self.names[n] for n, b in boxes.items() if b is not None}
         seen: set[int] = set()
-        self.rows, self._leaves = [], []
+        self.rows, self._leaves, self._sifted = [], [], {}
         for name, items in self.added.items():
-            more = self.lengths[name] or name in self._held
-            if name in self._by_data and items and more:
+            if name in self._by_data and items and name in self._held:
                 raise Unlike(_why(name))
             if items and name not in self._by_data and self.count > _MOST:
                 raise Unlike(f"`{name}` gets more than {_MOST} elements")
@@ -215,26 +228,43 @@ class Appends:
                     raise Unlike(f"`{name}` gets an array that is the same in all rounds")
                 seen.add(id(leaf))
                 if name in self._by_data:
+                    self._row(name, leaf, rounds)
                     continue
                 self._leaves.append(leaf)
                 if _is_row(leaf):
                     self.rows.append(self._row(name, leaf, rounds))
             if name in self._by_data and items:
-                self._stack_by_data(name, items, rounds)
+                self._sift(name, items)
 
-    def _stack_by_data(self, name: str, items: Sequence[Any], rounds: Collection[str]) -> None:
-        """Stack what may be added, and whether it is; Unlike where it is not all of one kind."""
-        each = [[self._row(name, leaf, rounds) for leaf in leaves(item)] for item in items]
-        types = {tuple([v.type for v in values]) for values in each}
-        if common([*map(like_in_data, items)]) is None or len(types) > 1:
-            raise Unlike(f"`{name}` gets elements of several kinds, as a condition decides")
-        self.rows += [v for values in each for v in values]
-        if not self._adds_all(name):
-            self.rows += [self._row(name, added, rounds) for added in self._by_data[name]]
+    def _sift(self, name: str, items: Sequence[Any]) -> None:
+        before = self.lists[name][: self.lengths[name]]
+        try:
+            sifted = Sifted(self.recorder, before, items, self._by_data[name])
+        except Unlike as error:
+            raise Unlike(f"`{name}` {error}") from None
+        self._sifted[name] = sifted
+        self.rows += sifted.rows()
 
-    def _adds_all(self, name: str) -> bool:
-        """Whether each round adds all that any adds."""
-        return all(added is True for added in self._by_data[name])
+    def states(self, rounds: Any) -> list[State]:
+        """What goes from round to round, where data end the loop, which has so many at most."""
+        return [state for sifted in self._sifted.values() for state in sifted.states(rounds)]
+
+    def begin(self) -> list[Value]:
+        """What these states begin with."""
+        return [value for sifted in self._sifted.values() for value in sifted.begin()]
+
+    def give_last(
+        self, states: Iterator[Value], refuse: Callable[[str], BaseException]
+    ) -> dict[str, Grown]:
+        """What names are to be bound to, where a loop that data end has left the last states."""
+        return {
+            n: self._seen(n, x.of_states(states, refuse(_why(n)))) for n, x in self._sifted.items()
+        }
+
+    def _seen(self, name: str, grown: Grown) -> Grown:
+        """The list of a name, which is seen where the one from before the loop is looked at."""
+        self.lists[name].append(grown)
+        return grown
 
     def _parts(self, item: Any) -> list[Any]:
         """The leaves of an element; a list that a loop has filled is one."""
@@ -273,8 +303,8 @@ class Appends:
         for name, items in self.added.items():
             if name in self._by_data:
                 if items:
-                    grown[name] = self._grown(name, items, left, refuse(_why(name)))
-                    self.lists[name].append(grown[name])  # which is seen where it is from outside
+                    made = self._sifted[name].of_rows(left, refuse(_why(name)))
+                    grown[name] = self._seen(name, made)
                 continue
             columns, blocks = [], []
             like = common([*map(like_of, self.lists[name]), *map(self._like, items)])
@@ -291,25 +321,6 @@ class Appends:
                 self._note(filled, whole, like)
         return grown
 
-    def _grown(
-        self, name: str, items: Sequence[Any], left: Iterator[Tracer], refusal: BaseException
-    ) -> Grown:
-        """The list of what is added in those rounds in which it is."""
-        like = like_in_data(items[0])
-        assert like is not None
-        each = [[next(left) for _ in leaves(item)] for item in items]
-        columns = [self._side_by_side(column) for column in zip(*each, strict=True)]
-        if not self._adds_all(name):
-            added = self._side_by_side([next(left) for _ in items])
-            columns = [Masked(column, added, refusal=refusal) for column in columns]
-        return Grown(like, columns, refusal)
-
-    def _side_by_side(self, arrays: Sequence[Tracer]) -> Tracer:
-        """The rows of arrays, the first of each, then the second, and so on."""
-        if len(arrays) == 1:
-            return arrays[0]
-        return self._flat(Dispatch.call(self.recorder, "stack", ([*arrays], 1), {}))
-
     def _like(self, item: Any) -> Like | None:
         known = self._known(item)
         if known is not None and known.like is not None:
@@ -324,7 +335,7 @@ class Appends:
         (first, *_) = arrays if arrays else (None,)
         if isinstance(item, _Run):
             assert first is not None
-            n, flat = first.shape[1], self._flat(first)
+            n, flat = first.shape[1], flattened(self.recorder, first)
             made = [[element(item.like, flat, k * n + j) for j in range(n)] for k in rounds]
             return made, first
         if known is not None:
@@ -342,11 +353,6 @@ class Appends:
         wide: Tracer = Dispatch.call(self.recorder, "reshape", (array, (n, 1, *shape)), {})
         return wide
 
-    def _flat(self, array: Tracer) -> Tracer:
-        n, m, *shape = array.shape
-        flat: Tracer = Dispatch.call(self.recorder, "reshape", (array, (n * m, *shape)), {})
-        return Tracer(self.recorder, flat.content)
-
     def _joined(
         self, blocks: Sequence[Tracer | None], numbers: Sequence[int] | None
     ) -> Tracer | None:
@@ -356,7 +362,7 @@ class Appends:
             return None
         if len(known) > 1:
             known = [Dispatch.call(self.recorder, "concatenate", (known, 1), {})]
-        flat = self._flat(known[0])
+        flat = flattened(self.recorder, known[0])
         if numbers is None:
             return flat
         places = [k * len(blocks) + j for k, n in enumerate(numbers) for j in range(n)]

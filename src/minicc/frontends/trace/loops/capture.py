@@ -53,8 +53,7 @@ class Capture:
     as one.
     """
 
-    stacks = True  # whether the loop of the graph stacks what rounds append to lists
-    goes_on = False  # whether rounds were run before those that are recorded
+    goes_on = False  # whether data end the loop, of which rounds may have been run before
 
     def __init__(
         self, recorder: Recorder, site: Site, first: int, count: Any, stride: int, reach: Reach
@@ -73,7 +72,7 @@ class Capture:
         self.states: list[State] = []
         self._begun = recorder.count
         self._names = site.names()
-        known = count if self.stacks else None
+        known = None if self.goes_on else count
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
@@ -198,9 +197,6 @@ class Capture:
         try:
             if not (new or names or wrong):
                 self.states = self._made(now)
-                rounds = (self.number, *self.recorder.rounds.data)
-                left = [now[n] for n in code.left & now.keys()]
-                self.appends.require_apart(self._roots, self._carried, rounds, left)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
@@ -359,6 +355,9 @@ class Capture:
         if any(v is _UNBOUND for v in now.values()):
             recorder.write_out("a name is not bound in each round")
         self._require_own(now)
+        rounds = (self.number, *recorder.rounds.data)
+        left = [now[n] for n in self.site.code.left & now.keys()]
+        self.appends.require_apart(self._roots, self._carried, rounds, left)
         return states
 
     def _require_own(self, now: dict[str, Any]) -> None:

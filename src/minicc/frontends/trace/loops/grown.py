@@ -27,7 +27,7 @@ from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.python_types import PythonType
-from minicc.frontends.trace.pytree import Slot
+from minicc.frontends.trace.pytree import leaves
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.sizes import Unsized
@@ -71,6 +71,8 @@ class Grown(Gone):
         mask = self.mask()
         if mask is None:
             return rows(self.parts[0])
+        if (count := self._count()) is not None:
+            return Number(count, int, True)
         return Number(Dispatch.call(self.recorder, "sum", (mask,), {}), int, True)
 
     def mask(self) -> Tracer | None:
@@ -79,19 +81,29 @@ class Grown(Gone):
         taken = self.recorder.rounds.sizes.counts is not None or not isinstance(part, Masked)
         return part.mask if not taken and part.pending else None
 
+    def _count(self) -> Any:
+        """How many there are, while the first rows of arrays are the elements."""
+        part = self.parts[0]
+        return part.count if isinstance(part, Masked) and self.mask() is not None else None
+
     def array(self) -> Any:
         """A new array of the elements, as NumPy makes one of a list.
 
-        NumPy makes one of float64 of an empty list, and so runs the call where others may be empty.
+        NumPy makes one of float64 along one axis of an empty list, and so runs the call where
+        others may be empty.
         """
-        if len(self.parts) > 1:
-            return Dispatch.call(self.recorder, "stack", (list(self.parts), 1), {})
-        made = Dispatch.call(self.recorder, "ndarray.copy", (self.parts[0],), {})
+        parts: list[Any] = [
+            Dispatch.call(self.recorder, "ndarray.copy", (x,), {}) for x in self.parts
+        ]
         mask: Any = self.mask()
-        if mask is None or made.dtype == np.float64:
-            return made
-        some = checked(mask.any(), mask.any())
-        return Masked(made.array, mask & some, refusal=made.refusal)
+        plain = len(parts) == 1 and parts[0].ndim == 1 and parts[0].dtype == np.float64
+        if mask is not None and not plain:
+            some = checked(mask.any(), mask.any())
+            count = None if parts[0].count is None else checked(parts[0].count, some)
+            parts = [Masked(x.array, mask & some, None, None, x.refusal, count) for x in parts]
+        if len(parts) == 1:
+            return parts[0]
+        return Dispatch.call(self.recorder, "stack", (parts, 1), {})
 
     def settle(self) -> None:
         """Have the elements taken here, before they are asked for within a loop."""
@@ -110,11 +122,39 @@ class Grown(Gone):
         found = Dispatch.call(self.recorder, name, (part,), {})
         return Number(found, int, True) if self.like[0] is Number else found
 
+    def append(self, item: Any) -> None:
+        """Add an element after the loop."""
+        found = leaves(item)
+        shared = any(isinstance(x, Tracer) and not x.scalar for x in found)
+        if self.recorder.loops or shared or like_in_data(item) != self.like:
+            self.look()  # an array may have other names
+        boxes = [x.box if isinstance(x, Number) else x for x in found]
+        rows = [x if isinstance(x, Tracer) else np.asarray(x) for x in boxes]
+        parts = zip(self.parts, rows, strict=True)
+        self.parts = tuple([self._longer(part, row) for part, row in parts])
+
+    def _longer(self, part: Tracer, row: Any) -> Tracer:
+        """A column with one more element."""
+
+        def joined(*arrays: Any) -> Tracer:
+            made: Tracer = Dispatch.call(self.recorder, "concatenate", (arrays,), {})
+            return made
+
+        if isinstance(part, Masked) and self.mask() is not None:
+            longer = joined(part.array, row[None])
+            return Masked(longer, joined(part.mask, [True]), refusal=part.refusal)
+        return joined(part, row[None])
+
     def element(self, number: Any) -> Any:
         """The element of a number, which may be that of a round."""
         if not is_fixed(self.like) or any(part.ndim > 1 for part in self.parts):
             self.look()  # Python has one object of each, which may be changed
-        return _element(self.like, iter([part[number] for part in self.parts]))
+        if (count := self._count()) is None:
+            return _element(self.like, iter([part[number] for part in self.parts]))
+        start = Dispatch.call(self.recorder, "where", (number < 0, count, np.int64(0)), {})
+        place = checked(start + number, (number < count) & (number >= -count))
+        arrays: Any = [part.array for part in self.parts]
+        return _element(self.like, iter([array[place] for array in arrays]))
 
     def __getitem__(self, key: Any) -> Any:
         return self.element(key) if isinstance(key, int) and type(key) is not bool else self.look()
@@ -177,7 +217,7 @@ class Listed:
 
     __slots__ = ("like", "slots")
 
-    def __init__(self, like: Like, slots: Sequence[Slot]) -> None:
+    def __init__(self, like: Like, slots: Sequence[Any]) -> None:
         self.like = like
         self.slots = tuple(slots)
 

@@ -39,8 +39,9 @@ from minicc.frontends.trace.loops.opened import (
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.numbers import Number, checked
+from minicc.frontends.trace.pytree import leaves
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.restarts import Again
+from minicc.frontends.trace.restarts import Again, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
@@ -95,7 +96,6 @@ def _held_now(box: Tracer) -> tuple[Tracer, int, Tracer]:
 class WhileCapture(Capture):
     """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
 
-    stacks = False
     goes_on = True
 
     def __init__(
@@ -136,6 +136,7 @@ class WhileCapture(Capture):
         self.left_by: Tracer | None = None
         self._rounds: State
         self.rounds: Value  # how many there were, but for one that left the loop elsewhere
+        self._lists = 0  # how many states, the last ones, are those of lists
 
     def begin(self) -> Index:
         if not self.choices.sides:
@@ -248,7 +249,11 @@ class WhileCapture(Capture):
         counts = self._counts()
         begun = bool(counts) and all(names.get(n) is self._start[n] for n in counts)
         names |= self._ended(rounds=not begun) | (counts if begun else {})
+        added = self.appends.tell(self.choices)
+        names |= added
         seen = [(n, *_held_now(v)) for n, v in names.items() if isinstance(v, Tracer)]
+        parts = [v for item in added.values() if type(item) in (list, tuple) for v in leaves(item)]
+        seen += [("", *_held_now(v)) for v in parts if isinstance(v, Tracer)]
         self._seen.append((names, seen))
         boxes = [b for b, _, version in self._roots.values() if b.version != version]
         self._touched |= {id(b): b for b in boxes}
@@ -283,8 +288,11 @@ class WhileCapture(Capture):
     def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
         for names, seen in self._seen:
             for n, root, version, copy in seen:
-                if root.version != version:  # it was written to where the round went on
-                    names[n] = copy
+                if root.version == version:
+                    continue
+                if not n:
+                    self.recorder.write_out("a list gets an array that is written to later on")
+                names[n] = copy  # for it was written to where the round went on
         self._seen = []
         return super()._all_ways(now)
 
@@ -302,7 +310,10 @@ class WhileCapture(Capture):
         number = Value(TensorType(I64), "rounds")
         after = recorder.emit(graph.Add, number, told[_ROUNDS].value())
         self._rounds = State(number, number, after)  # of which no round asks the first
-        return super()._made(now)
+        states = super()._made(now)
+        lists = self.appends.states(None if self.count == ENDLESS else self.count)
+        self._lists = len(lists)
+        return [*states, *lists]
 
     def require_masks(self) -> None:
         """Begin again with indices that are 0 on sides not taken, where they may be out of bounds.
@@ -346,6 +357,9 @@ class WhileCapture(Capture):
         made = recorder.live(self._marker)
         self._empty(self.made_before())
         self._restore()
+        lists = len(self.states) - self._lists
+        begun = zip(self.states[lists:], self.appends.begin(), strict=True)
+        self.states[lists:] = [s._replace(before=v) for s, v in begun]
         zero = recorder.scalar(0, I64)
         nothing = State(zero, self._rounds.arg, self._rounds.after)
         go = self._where_taken(self._goes_on(first, zero))
@@ -378,6 +392,8 @@ class WhileCapture(Capture):
                 self._empty([box])
         self._forget()
         self._bind_results(made_of, results, rounds)
+        given = self.appends.give_last(iter(made_of[lists:]), partial(WrittenOut, self))
+        self.site.bind({**given})
         for around in recorder.loops[-1:]:
             around.keep_from(self, surely=False)
         if self.turn is not None:
