@@ -313,3 +313,31 @@ def test_a_list_in_each_round_of_a_loop() -> None:
 
     jitted = compare(f, *map(data, range(3)))
     assert any("until its condition" in text for text in jitted.explain().loops)
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_a_loop_that_is_captured_in_the_first_trace_alone() -> None:
+    """The second trace begins again twice: as paths differ, and as it writes the loop out."""
+
+    def f(x: Any) -> Any:
+        s, n = float(x[0]), 0
+        v = x[:3] * 1.0
+        before = v
+        out = [[s, s + 1]]
+        while s * s > 0.05 and n < 30:
+            n += 1
+            if abs(s) < 0.05:
+                out.append([s, s + 1])
+                break
+            s = s * 0.7
+            before = before + v
+            out.append([s, s + 1])
+            v[n % 3] = s
+        return before, out[-1] if out else 0, n, s, v
+
+    draw = np.random.default_rng(20137)
+    jitted = minicc.jit(f, threads=1)
+    for _ in range(3):
+        x = draw.standard_normal(40) + 0.5
+        same(f(x), jitted(x), 1e-12, 1e-12)
+        draw.random(4)

@@ -126,6 +126,8 @@ class Path:
 
     def again(self, tree: Tree | None = None) -> Path:
         """The same call from its beginning, in another tree where one is given."""
+        if tree is not None:
+            tree.folds = tree.folds and self.tree.folds
         path = Path(tree or self.tree, self.args, self._compile, self._done)
         path.may_count = self.may_count
         return path

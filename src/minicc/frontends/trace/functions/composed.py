@@ -13,6 +13,7 @@ from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.layouts import Shown
 from minicc.frontends.trace.lens import Lens
+from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
@@ -130,9 +131,9 @@ def diag(recorder: Recorder, v: Any, k: int = 0) -> Any:
         return np_.diagonal(box, k)
     if box.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
-    n = len(box) + abs(k)
-    rows = np_.pad(box, (0, abs(k)) if k >= 0 else (abs(k), 0))
-    return np_.where(np.eye(n, k=k, dtype=bool), rows[:, None], np.zeros((), box.dtype))
+    n = rows(box) + abs(k)
+    moved = np_.pad(box, (0, abs(k)) if k >= 0 else (abs(k), 0)) if k else box
+    return np_.where(np_.eye(n, k=k, dtype=bool), moved[:, None], np.zeros((), box.dtype))
 
 
 @traces("diagflat")

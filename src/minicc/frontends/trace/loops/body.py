@@ -106,7 +106,7 @@ def _sized(
     ops: Sequence[Op], yields: Sequence[Value], name: str, size: DataSize
 ) -> tuple[list[Op], list[Value]]:
     """The ops with those in one op that depend on a size that data give, and what they yield."""
-    using = {op for op in ops if name in _symbols_in(op)}
+    using = {op for op in ops if name in symbols_in(op)}
     if not using:
         return list(ops), list(yields)
     after: dict[Op, None] = {}  # those ops, and all that follow from them
@@ -134,13 +134,13 @@ def _sized(
     return substituted([*ready, sized, *[op for op in rest if op in after]], yields, forward)
 
 
-def _symbols_in(op: Op) -> set[str]:
+def symbols_in(op: Op) -> set[str]:
     """The rounds, and what data give, on which attributes and types of a recorded op depend."""
     found: set[str] = set()
     waiting: list[Any] = [op.attrs.values(), *[v.type.shape for v in (*op.operands, *op.results)]]
     for region in op.regions:
         waiting += [a.type.shape for a in region.args]
-        found |= {s for inner in region.ops for s in _symbols_in(inner)}
+        found |= {s for inner in region.ops for s in symbols_in(inner)}
     while waiting:
         for value in waiting.pop():
             if isinstance(value, Extent | Expr):

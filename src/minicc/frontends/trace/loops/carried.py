@@ -355,6 +355,10 @@ class CarriedCount:
             raise Unlike(_NO_COUNT)
         return []
 
+    def is_as_begun(self, now: Any) -> bool:
+        """Whether it is what a round begins with."""
+        return type(now) in (int, Index) and _equal(now, self.next - self.step)
+
     def agrees(self, now: Any) -> bool:
         """Whether a round leaves it greater by what it has to."""
         return type(now) in (int, Index) and _equal(now, self.next)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -74,8 +74,9 @@ class Test(NamedTuple):
     """A test of a loop: it goes on where the condition is `stays`; None if it does not leave it.
 
     In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
-    goes on as one that has had all its items. `others` are tests within a round that leave the loop
-    for the same place, by the places of their jumps, each with what its condition is if it stays.
+    goes on as one that has had all its items; if a round has a rest after the test then, `rest` are
+    the names that are read after the loop. `others` are tests within a round that leave it for the
+    same place, by the places of their jumps, each with what its condition is if it stays.
     `elsewhere` are those that leave it for other places, as a `return` in its middle does; some of
     them stand in a loop within if it `is_left_within`.
     """
@@ -84,6 +85,7 @@ class Test(NamedTuple):
     stays: bool | None
     turn: int | None = None
     alike: bool = True
+    rest: frozenset[str] | None = None
     others: Mapping[int, bool] = MappingProxyType({})
     elsewhere: Mapping[int, bool] = MappingProxyType({})
     is_left_within: bool = False
@@ -170,11 +172,12 @@ def _test_of_for(code: types.CodeType, n: int) -> Test | None:
     stays = sides[1] if left[0] == sides[0] else sides[0]
     body = _Body(code, n, ((stays, 0),), {n}, {left[0]}, head, head)
     end = flow.target(head) or 0
-    alike = stays == head and flow.popped(left[0]) == flow.popped(end)
+    alike = flow.popped(left[0]) == flow.popped(end)
     loop = body.facts()
     turn = flow.steps[head + 1].offset
     others, elsewhere = map(flow.places, (body.others, body.elsewhere))
-    return Test(loop, flow.asks_for(n, stays), turn, alike, others, elsewhere)
+    rest = body.read_from(left, loop.bound) if alike and stays != head else None
+    return Test(loop, flow.asks_for(n, stays), turn, alike, rest, others, elsewhere)
 
 
 def _test_of_while(code: types.CodeType, n: int) -> Test | None:
@@ -417,14 +420,17 @@ class _Body:
 
     def _left(self, bound: frozenset[str]) -> frozenset[str]:
         """Names that the body binds and that are read after the loop, as far as can be told."""
-        if self.handlers or "locals" in self.code.co_names:
-            return bound  # anything may be read
-        alive = _live_in(self.code)
         again = self.iterates is not None or self.elsewhere
         after = [*self.exits, *[n for n, _ in self.firsts]] if again else list(self.exits)
         if not self.exits:
             after = [self.place[self.steps[self.head].argval]]
-        return bound & self._seen().union(*map(alive.at, after))
+        return self.read_from(after, bound)
+
+    def read_from(self, places: Iterable[int], bound: frozenset[str]) -> frozenset[str]:
+        """Those names that may be read from some places on."""
+        if self.handlers or "locals" in self.code.co_names:
+            return bound
+        return bound & self._seen().union(*map(_live_in(self.code).at, places))
 
 
 @functools.lru_cache(CODES)

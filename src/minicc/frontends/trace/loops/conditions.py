@@ -18,7 +18,8 @@ from minicc.frontends.trace.loops.flow import asked_at, flow_of
 from minicc.frontends.trace.loops.opened import close, open_around, open_before, shut
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import NEEDS, Turn, WhileCapture, as_bool
+from minicc.frontends.trace.loops.turn import Turn
+from minicc.frontends.trace.loops.whiles import NEEDS, WhileCapture, as_bool
 from minicc.frontends.trace.recorder import Recorder, is_own
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
@@ -117,7 +118,7 @@ def _tested(recorder: Recorder, condition: Tracer, frame: FrameType) -> bool | N
             return again
         if test.stays is None:
             return _truth(recorder, asked)
-        over = not by and (test.alike or _is_left(recorder, goes_on, test, frame))
+        over = not by and (goes_on is None or _is_left(recorder, goes_on, test, frame))
         return test.stays != over
     shut(recorder, site)
     capture.abandon()

@@ -37,7 +37,7 @@ from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.left_within import left_within
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import Turn
+from minicc.frontends.trace.loops.turn import Turn
 from minicc.frontends.trace.numbers import has_term
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder

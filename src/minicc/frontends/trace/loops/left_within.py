@@ -16,7 +16,8 @@ from minicc.frontends.trace.loops.conditions import LastRound, way_out
 from minicc.frontends.trace.loops.flow import flow_of
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import Turn, WhileCapture, always
+from minicc.frontends.trace.loops.turn import Turn
+from minicc.frontends.trace.loops.whiles import WhileCapture, always
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer

@@ -52,8 +52,8 @@ def in_branches(
         in_branches(inner, [op.operands[k] for op in found.choices], is_much)
         for k, inner in ((1, found.then), (2, found.other))
     ]
-    captured = dict.fromkeys(v for inner, left in sides for v in _outer(inner, left))
-    then, other = (_closed(captured, *side) for side in sides)
+    captured = dict.fromkeys(v for inner, left in sides for v in outer(inner, left))
+    then, other = (closed_in(captured, *side) for side in sides)
     loc = found.choices[0].loc
     made = graph.If(found.condition, tuple(captured), then=then, other=other, loc=loc)
     gone = {*found.choices, *found.then, *found.other}
@@ -97,13 +97,15 @@ def _needed_by(
     return tuple(reversed(found))
 
 
-def _outer(ops: Sequence[Op], yields: Sequence[Value]) -> list[Value]:
+def outer(ops: Sequence[Op], yields: Sequence[Value]) -> list[Value]:
+    """The values that ops and what they yield take from elsewhere."""
     own = {v for op in ops for v in op.results}
     used = dict.fromkeys([*[v for op in ops for v in op.operands], *yields])
     return [v for v in used if v not in own]
 
 
-def _closed(captured: Collection[Value], ops: Sequence[Op], yields: Sequence[Value]) -> Region:
+def closed_in(captured: Collection[Value], ops: Sequence[Op], yields: Sequence[Value]) -> Region:
+    """A region of ops with arguments for the values that are captured."""
     inside = {v: Value(v.type, v.hint) for v in captured}
     ops, left = substituted(ops, yields, inside)
     return Region(list(inside.values()), ops, left)

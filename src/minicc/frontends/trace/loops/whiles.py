@@ -37,7 +37,9 @@ from minicc.frontends.trace.loops.opened import (
     open_left,
 )
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.rest import Rest
 from minicc.frontends.trace.loops.site import Site
+from minicc.frontends.trace.loops.turn import Turn
 from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.pytree import leaves
 from minicc.frontends.trace.recorder import Recorder
@@ -53,28 +55,6 @@ NEEDS = "a condition (if, while, and, or, not, bool())"
 # what a way tells besides what names are bound to, under names that are none of Python's:
 # the condition, the test that leaves the loop elsewhere, and how many rounds it is
 _TEST, _LEFT_BY, _ROUNDS = "its test", "left by", "rounds done"
-
-
-class Turn:
-    """How far a `for` is that gives its items one by one; `here` is what a recording gets."""
-
-    def __init__(self, where: str, length: Any, at: int) -> None:
-        self.where = where
-        self.length = length
-        self.at = at
-        self.here: Any = None
-
-    @property
-    def left(self) -> Any:
-        """How many items are to come."""
-        return self.length - self.at
-
-    def next(self) -> Any:
-        """The number of the next item, which may be an index."""
-        if self.here is not None:
-            return self.here
-        self.at += 1
-        return self.at - 1
 
 
 def _alone(names: dict[str, Any]) -> set[str]:
@@ -94,7 +74,7 @@ def _held_now(box: Tracer) -> tuple[Tracer, int, Tracer]:
 
 
 class WhileCapture(Capture):
-    """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
+    """A loop whose body is recorded from one asking of its test to the next."""
 
     goes_on = True
 
@@ -114,7 +94,11 @@ class WhileCapture(Capture):
         self.turn = turn
         self._stands = stands
         # what shares memory is the same after the loop where a round was before it
-        whole = test.alike if turn is not None else site.frame.f_lasti > site.code.head
+        whole = (
+            test.alike and test.rest is None
+            if turn is not None
+            else site.frame.f_lasti > site.code.head
+        )
         self._sure = set(self._names) if whole else _alone(self._names)
         # what rounds that leave the loop bind names to: arrays, and what they hold there
         self._seen: list[tuple[dict[str, Any], list[tuple[str, Tracer, int, Tracer]]]] = []
@@ -136,16 +120,19 @@ class WhileCapture(Capture):
         self.left_by: Tracer | None = None
         self._rounds: State
         self.rounds: Value  # how many there were, but for one that left the loop elsewhere
+        self._rest: Rest | None = None  # of the round that has the last item
         self._lists = 0  # how many states, the last ones, are those of lists
 
     def begin(self) -> Index:
         if not self.choices.sides:
             self._asks = Value(TensorType(BOOL), "asks")
             self.ways_out = []
+            self._rest = None
         self._path = {}
         number = super().begin()
         if self.turn is not None:
             self.turn.here = number
+            self.turn.asked = None if self.test.rest is None else self._note_rest
         stands = {n: v for n, v in self._stands.items() if n not in self._carried}
         self._start |= stands
         self.site.bind(stands)
@@ -164,6 +151,14 @@ class WhileCapture(Capture):
         jump = asked_at(frame.f_code, frame.f_lasti)
         if frame is self.site.frame and flow_of(frame.f_code).innermost(jump) == self.site.loop:
             self._path[jump] = side
+
+    def _note_rest(self) -> None:
+        """Note what a recording has come to where it asks for an item, if nothing was asked yet."""
+        if self._rest is None and not (self.choices.asked or self.choices.ways):
+            if any(self.appends.tell(self.choices) or self.appends.added.values()):
+                return
+            changed = {k: b.content for k, (b, _, n) in self._roots.items() if b.version != n}
+            self._rest = Rest(self.recorder, self.site.names(), changed)
 
     def _as_carried(self, name: str, now: Any) -> Carried:
         if name in self._stands:
@@ -275,6 +270,11 @@ class WhileCapture(Capture):
         self.choices.passed(condition, False, partial(self._left_elsewhere, way))
         return True
 
+    def is_left_at(self, frame: FrameType) -> bool:
+        """Whether what is asked in a frame may leave the loop for elsewhere."""
+        asked = asked_at(frame.f_code, frame.f_lasti)
+        return frame is self.site.frame and asked in self.test.elsewhere
+
     def _ended(self, left_by: int = 0, rounds: bool = True) -> dict[str, Any]:
         """What a way tells that ends the loop, maybe with counts as the round began with them."""
         stays = self.test.stays
@@ -297,7 +297,8 @@ class WhileCapture(Capture):
         return super()._all_ways(now)
 
     def _may_mix(self) -> bool:
-        return bool(self.recorder.loops)  # else a first round tells
+        # else a first round tells, which Python has no number of in a program for all sizes
+        return bool(self.recorder.loops or self.recorder.rounds.sizes)
 
     def _made(self, now: dict[str, Any]) -> list[State]:
         recorder = self.recorder
@@ -311,6 +312,10 @@ class WhileCapture(Capture):
         after = recorder.emit(graph.Add, number, told[_ROUNDS].value())
         self._rounds = State(number, number, after)  # of which no round asks the first
         states = super()._made(now)
+        if self._rest is not None:
+            read = {n: c for n, c in self._carried.items() if n in (self.test.rest or ())}
+            if not self._rest.take(read, self._written, self._roots.keys()):
+                self._rest = None
         lists = self.appends.states(None if self.count == ENDLESS else self.count)
         self._lists = len(lists)
         return [*states, *lists]
@@ -343,10 +348,11 @@ class WhileCapture(Capture):
                 condition = emit(graph.And, condition, asked if side else emit(graph.Not, asked))
         return condition
 
-    def finish_at(self, first: Tracer) -> Tracer:
+    def finish_at(self, first: Tracer) -> Tracer | None:
         """Make the loop of the graph, which begins where `first` lets it, and bind its results.
 
-        What comes back is whether it would go on, had it not had all its items.
+        What comes back is whether it would go on, had it not had all its items; None where what
+        follows is the same then.
         """
         self._end()
         recorder = self.recorder
@@ -399,7 +405,21 @@ class WhileCapture(Capture):
         if self.turn is not None:
             self.turn.here, self.turn.at = None, self.turn.length
             recorder.told.pop(self.turn.where, None)
-        return Tracer(recorder, goes)
+        ended = self.test.alike and self.test.rest is None
+        ended = ended or self._come_to_end(goes, made_of, rounds)
+        return None if ended else Tracer(recorder, goes)
+
+    def _come_to_end(self, goes_on: Value, made: Sequence[Value], rounds: Value) -> bool:
+        """Do the rest of the last round where the loop would go on, if that can be done."""
+        rest, around = self._rest, self.recorder.loops[-1:]
+        if any(isinstance(a, WhileCapture) and a.is_left_at(self.site.frame) for a in around):
+            return False
+        if rest is None or not rest.is_sure(self._ops, {self.number, *self._data}, self._unsure):
+            return False
+        last = {s.arg: v for s, v in zip(self.states, made, strict=True)}
+        args = [s.arg for s in self.states[len(self._written) :]]
+        self.site.bind(rest.finish(goes_on, last, args, self._carried, rounds))
+        return True
 
     def limit(self) -> Value:
         """How many rounds there may be."""

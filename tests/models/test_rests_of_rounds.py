@@ -1,0 +1,213 @@
+"""Loops over items that a test may leave in the middle of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.models.test_captured_loops import same
+from tests.models.test_grown_lists import compare
+
+import minicc
+
+Function = Callable[..., Any]
+WHOLE: list[Function] = []
+READ: list[Function] = []
+
+
+@WHOLE.append
+def last_values(x: Any) -> Any:
+    v = x * 1.0
+    for _ in range(8):
+        new = np.cos(v)
+        if np.abs(new - v).max() < x[0]:
+            break
+        v = new
+    return v
+
+
+@WHOLE.append
+def counted(x: Any) -> Any:
+    v, n, last = x * 1.0, 0, x[0] * 0
+    for _ in range(8):
+        size = np.sqrt(v @ v)
+        if abs(size - last) < x[0]:
+            break
+        v = v * 0.7
+        last = size
+        n += 3
+    return v, n, last
+
+
+@WHOLE.append
+def numbers(x: Any) -> Any:
+    s, k = float(x[1]), 0
+    for k in range(8):  # noqa: B007
+        new = s * 0.5 + 0.01
+        if abs(new - s) < x[0]:
+            break
+        s = new
+    return s, k
+
+
+@WHOLE.append
+def in_place(x: Any) -> Any:
+    y, s = np.zeros(4), x[1]
+    for _ in range(8):
+        s = s * 0.6
+        y[0] += s
+        if s < x[0]:
+            break
+        y[1] += s
+        y[2:] = y[0]
+    return y, s
+
+
+@WHOLE.append
+def nothing_of_use(x: Any) -> Any:
+    s, t = x[1], x[1]
+    for _ in range(8):
+        s = s * 0.6 + t * 0.01
+        if s < x[0]:
+            break
+        t = t * 0.5
+    return s
+
+
+@WHOLE.append
+def the_one_before(x: Any) -> Any:
+    v = x * 1.0
+    before = v * 0
+    for _ in range(8):
+        if np.abs(v - before).max() < x[0]:
+            break
+        before = v
+        v = np.cos(v)
+    return v, before
+
+
+@WHOLE.append
+def in_each_round(x: Any) -> Any:
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        s = x[i]
+        for _ in range(8):
+            new = np.sin(s)
+            if abs(new - s) < x[0]:
+                break
+            s = new
+        out[i] = s
+    return out
+
+
+@READ.append
+def by_the_number_of_the_round(x: Any) -> Any:
+    s, t = x[1], x[1]
+    for k in range(8):
+        s = s * 0.6
+        if s < x[0]:
+            break
+        t = t + x[k]
+    return s, t
+
+
+@READ.append
+def on_a_side(x: Any) -> Any:
+    s, t = x[1], x[1]
+    for _ in range(8):
+        s = s * 0.6
+        if s < x[0]:
+            break
+        if s > 0.2:
+            t = t + 1
+    return s, t
+
+
+@READ.append
+def of_one_array_with_two_names(x: Any) -> Any:
+    v = x * 1.0
+    w = v
+    for _ in range(8):
+        new = np.cos(v)
+        if np.abs(new - v).max() < x[0]:
+            break
+        v = new
+        w = new
+    w[0] = 9
+    return v, w
+
+
+@READ.append
+def of_a_list(x: Any) -> Any:
+    s, out = x[1], []
+    for _ in range(8):
+        s = s * 0.6
+        if s < x[0]:
+            break
+        out.append(s)
+    return np.array(out), s
+
+
+@READ.append
+def else_after_it(x: Any) -> Any:
+    s, found = x[1], 1.0
+    for _ in range(8):
+        s = s * 0.6
+        if s < x[0]:
+            break
+        s = s + 0.001
+    else:
+        found = 0.0
+    return s, found
+
+
+def arrays(n: int = 12) -> list[Any]:
+    """Arrays of which the test ends the loop at once, after some rounds, or not at all."""
+    draw = np.random.default_rng(n)
+    found = []
+    for limit in 100.0, 0.3, 0.1, 1e-12, 0.2:
+        x = draw.uniform(0.5, 1.5, n)
+        x[0] = limit
+        found.append(x)
+    return found
+
+
+@pytest.mark.parametrize("f", WHOLE, ids=lambda f: f.__name__)
+def test_python_reads_nothing(f: Function) -> None:
+    told = compare(f, *arrays()).explain()
+    assert any("until its condition" in text for text in told.loops)
+    assert not told.breaks
+
+
+@pytest.mark.parametrize("f", WHOLE, ids=lambda f: f.__name__)
+def test_one_program_is_for_all_lengths(f: Function) -> None:
+    jitted = compare(f, *[x for n in (12, 9, 10, 14) for x in arrays(n)])
+    assert any("is a size of at least" in text for text in str(jitted.explain()).splitlines())
+
+
+@pytest.mark.parametrize("f", READ, ids=lambda f: f.__name__)
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_python_goes_through_the_rest(f: Function) -> None:
+    compare(f, *arrays(), *arrays())
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_memory_that_names_share_after_it(share: bool) -> None:
+    def f(x: Any) -> Any:
+        v = x * 1.0
+        first = v if share else v * 1
+        for _ in range(8):
+            new = np.cos(v)
+            if np.abs(new - v).max() < x[0]:
+                break
+            v = new
+        first[1] = 7
+        v[2] = 8
+        return v, first
+
+    jitted = minicc.jit(f, threads=1)
+    for x in arrays():
+        same(f(x), jitted(x), 1e-12, 1e-12)
