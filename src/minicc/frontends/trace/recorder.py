@@ -106,12 +106,12 @@ class Recorder:
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         self.last_round: Any = None  # of a `while`, which Python goes through again
-        # what stands for numbers that loops begin with, by its identity, and for which loop
-        self.opened: dict[int, tuple[Any, Any]] = {}
+        self.opened: dict[int, tuple[Any, Any]] = {}  # what stands for numbers, and for which loop
         self.frames = Watch()  # for frames that come to such a loop, or leave one
         self.counted: list[tuple[Value, Any]] = []  # masks, and the positions where they hold
         self.lingers: dict[Any, int] = {}  # where in loops the trace was a while ago
         self.found: dict[Any, Any] = {}  # what is carried by loops within others
+        self.maybes: list[Any] = []  # arrays that may be others after loops (`loops.aliases`)
         self.lists: dict[int, Any] = {}  # that loops have filled, with what they are as arrays
         self.told: dict[str, str] = {}  # what became of each loop, by its line
         self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
@@ -373,6 +373,7 @@ class Recorder:
 
     def note_write(self, box: Any) -> None:
         """Remember the line where an argument's contents change."""
+        Dispatch.written(box)
         if any(box is a for a in self.arguments):
             self.places.append(self.location())
 

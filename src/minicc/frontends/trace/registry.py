@@ -59,6 +59,7 @@ class Dispatch:
     shown: Callable[..., Any]
     test: Callable[..., Any]
     linger: Callable[..., Any]
+    written: Callable[..., Any]
     power: Callable[..., Any]
 
 

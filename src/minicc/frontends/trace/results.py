@@ -25,6 +25,7 @@ from minicc.frontends.trace.layouts import (
     spread,
     within,
 )
+from minicc.frontends.trace.loops.aliases import returned
 from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.grown import Grown, Listed
@@ -218,7 +219,9 @@ class _Taking:
         self._places: dict[int, Slot] = {}
         self._taken: dict[int, Any] = {}  # by array
         self._untraced: set[int] = set()  # memory of arrays that NumPy made while it was traced
+        self._seen: list[Tracer] = []
         mapped(self._look, outcome)
+        returned(recorder, self._seen)
 
     def _look(self, leaf: Any, path: str) -> None:
         if type(leaf) is Gone:
@@ -232,6 +235,7 @@ class _Taking:
             if self.recorder.numbers:  # what is returned shares memory with what is outside
                 self.recorder.numbers.keep_root_still(leaf.root)
             self._roots[id(leaf.root)] += 1
+            self._seen.append(leaf.root)
         constant = _constant(leaf)
         if constant is not None and (memory := memory_of(constant)) is not None:
             self._roots[id(memory)] += 1

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.loops.aliases import Aliases
 from minicc.frontends.trace.loops.appended import Appends
 from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_of, undecided
 from minicc.frontends.trace.loops.carried import (
@@ -86,6 +87,7 @@ class Capture:
         self._touched: dict[int, Tracer] = {}
         self._data: dict[str, DataSize] = {}
         self.choices = Choices(recorder)
+        self.aliases = Aliases(recorder, recorder.learned[self.key])
         self.is_much: Weigh | None = None  # where sides are in branches
 
     def _guess(self) -> dict[str, Carried]:
@@ -145,6 +147,7 @@ class Capture:
             for w in self._written.values():
                 w.arg = Value(w.arg.type, w.arg.hint)
             self._fresh = {n: c.begin(recorder, self.number) for n, c in self._carried.items()}
+            self.aliases.begin(self._carried, self._fresh)
             for n, c in self._carried.items():
                 c.arg.hint = n
         for w in self._written.values():
@@ -177,6 +180,7 @@ class Capture:
         if changed := self.reach.changed():
             recorder.write_out(f"a round changes `{changed}`")
         now = self._names_now()
+        self.aliases.note(now)
         roots = self._roots.values()
         touched = {id(b): b for b, _, version in roots if b.version != version}
         self._touched |= touched
@@ -354,30 +358,11 @@ class Capture:
                 raise type(error)(f"`{n}` {error}") from None
         if any(v is _UNBOUND for v in now.values()):
             recorder.write_out("a name is not bound in each round")
-        self._require_own(now)
+        self.aliases.require_own(now, self._roots)
         rounds = (self.number, *recorder.rounds.data)
         left = [now[n] for n in self.site.code.left & now.keys()]
         self.appends.require_apart(self._roots, self._carried, rounds, left)
         return states
-
-    def _require_own(self, now: dict[str, Any]) -> None:
-        """Unlike where an array of before the loop goes from name to name, and so has two at last.
-
-        What stands for an array at the beginning of a round is none that others know, so what a
-        round leaves of it must be an array that an earlier round made.
-        """
-        arrays = [(n, c.box()) for n, c in self._carried.items() if isinstance(c, CarriedArray)]
-        starts = {n: b for n, b in arrays if b is not None and b.ndim}
-        for n in starts:
-            seen: set[str | None] = set()
-            name: str | None = n
-            while name is not None:
-                seen.add(name)
-                after = now[name]
-                root = after.root if isinstance(after, Tracer) else None
-                name = next((m for m, box in starts.items() if box is root), None)
-                if name in seen or id(root) in self._roots:
-                    raise Turned(f"`{n}` is bound to an array that other names had before")
 
     def _require_apart(self, *values: Any) -> None:
         """Unlike where an array that a name is bound to in turn is written to by another name."""
@@ -417,6 +402,8 @@ class Capture:
             self.recorder.found[self.key, self.first, self.stride] = boxes, arrays
             around.keep_from(self, surely=not self.choices.ways)
         self._settle(made, results)
+        least = self.count.bounds()[0] if type(self.count) is Index else self.count
+        self.aliases.end(self._names, self.site.names(), least, partial(WrittenOut, self))
         grown = self.appends.give(stacked, self.number, inner, partial(WrittenOut, self))
         self.site.bind({**grown})
         return True

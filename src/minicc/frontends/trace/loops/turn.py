@@ -32,3 +32,8 @@ class Turn:
             return self.here
         self.at += 1
         return self.at - 1
+
+    def end(self, told: dict[str, str]) -> None:
+        """Have no more items to come; nor has the loop become what was `told` of it."""
+        self.here, self.at = None, self.length
+        told.pop(self.where, None)

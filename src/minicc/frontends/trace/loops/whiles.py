@@ -157,6 +157,7 @@ class WhileCapture(Capture):
         if self._rest is None and not (self.choices.asked or self.choices.ways):
             if any(self.appends.tell(self.choices) or self.appends.added.values()):
                 return
+            self.aliases.note(self.site.names(), at_last=True)
             changed = {k: b.content for k, (b, _, n) in self._roots.items() if b.version != n}
             self._rest = Rest(self.recorder, self.site.names(), changed)
 
@@ -241,6 +242,7 @@ class WhileCapture(Capture):
         """What a round binds names to that ends here, and what it has written to arrays."""
         alive = self.site.code.left
         names = {n: v if n in alive else ANY for n, v in self._names_now().items()}
+        self.aliases.note(names, at_last=True)
         counts = self._counts()
         begun = bool(counts) and all(names.get(n) is self._start[n] for n in counts)
         names |= self._ended(rounds=not begun) | (counts if begun else {})
@@ -403,14 +405,16 @@ class WhileCapture(Capture):
         for around in recorder.loops[-1:]:
             around.keep_from(self, surely=False)
         if self.turn is not None:
-            self.turn.here, self.turn.at = None, self.turn.length
-            recorder.told.pop(self.turn.where, None)
-        ended = self.test.alike and self.test.rest is None
-        ended = ended or self._come_to_end(goes, made_of, rounds)
+            self.turn.end(recorder.told)
+        ended = self._come_to_end(goes, made_of, rounds)
+        done = Tracer(recorder, rounds, scalar=True)
+        self.aliases.end(self._names, self.site.names(), done, partial(WrittenOut, self))
         return None if ended else Tracer(recorder, goes)
 
     def _come_to_end(self, goes_on: Value, made: Sequence[Value], rounds: Value) -> bool:
-        """Do the rest of the last round where the loop would go on, if that can be done."""
+        """Whether the loop is at its end: the rest of its last round is done, if there is one."""
+        if self.test.rest is None:
+            return self.test.alike
         rest, around = self._rest, self.recorder.loops[-1:]
         if any(isinstance(a, WhileCapture) and a.is_left_at(self.site.frame) for a in around):
             return False

@@ -1,0 +1,249 @@
+"""Which arrays names show after a loop, where other names may show the same.
+
+    v = y
+    while v[0] > 2:
+        v = v * 0.5
+    y[0] = 9           # v[0] is 9, too, if there was no round
+
+A loop of the graph hands arrays from round to round as values, and a name is bound to an array of
+its own after it. That is NumPy's if rounds have bound the name to an array that they made. Till
+then it is one from before the loop, which may have other names, may be an argument, or have views.
+So what a name may still show is remembered, and looked at where it matters: where that array is
+written to after the loop, or where both are results. If a number of rounds is enough to be sure,
+the program tells whether there were so many, and NumPy runs the call if not; else the loop is
+written out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Turned
+from minicc.frontends.trace.loops.learned import Learned
+from minicc.frontends.trace.numbers import checked
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.restarts import Again
+from minicc.frontends.trace.tracer import Tracer
+
+# An array that may be let go of: there is one such object for each, which outlives it.
+_Ref = weakref.ref[Tracer]
+
+
+class _Maybe(NamedTuple):
+    """An array that a name has after a loop, and the `others` that it may be instead.
+
+    It is none of them after as many rounds as it `needs`; `depth` loops are around it. `loops` is
+    what is known of its loop, or of those within that would tell if they had as many as they need.
+    """
+
+    box: _Ref
+    others: Sequence[_Ref]
+    rounds: Tracer | None
+    needs: int
+    depth: int
+    loops: Sequence[Learned]
+    error: BaseException
+
+    def may_be(self, arrays: Iterable[_Ref]) -> bool:
+        """Whether one of some arrays is one of the others."""
+        return any(array is other for array in arrays for other in self.others)
+
+
+def _known_as(box: Tracer) -> list[_Ref]:
+    """An array, and those that it may be instead."""
+    found = [ref for m in box.recorder.maybes if m.box() is box for ref in m.others]
+    return [weakref.ref(box), *found]
+
+
+def written(box: Tracer) -> None:
+    """See to it that no other array may be the one that is written to."""
+    if not box.recorder.maybes:
+        return
+    known = _known_as(box)
+    for m in _now(box.recorder):
+        if m.box() is not box and m.may_be(known):
+            _require_own(box.recorder, m)
+
+
+def returned(recorder: Recorder, roots: Sequence[Tracer]) -> None:
+    """See to it that none of the arrays that are results may be another, or one from outside."""
+    for m in _now(recorder):
+        if any(m.box() is root for root in roots):
+            others = [ref for root in roots if root is not m.box() for ref in _known_as(root)]
+            if m.may_be(others) or any(map(_is_outside, m.others)):
+                _require_own(recorder, m)
+
+
+def _now(recorder: Recorder) -> list[_Maybe]:
+    """What is known, but for what is of a round of a loop that has ended, or of no use any more."""
+    depth = len(recorder.loops)
+    recorder.maybes = [m for m in recorder.maybes if m.depth <= depth and m.box() is not None]
+    return [*recorder.maybes]
+
+
+def _require_own(recorder: Recorder, maybe: _Maybe) -> None:
+    if maybe.rounds is None or recorder.loops:
+        within = [loop for loop in maybe.loops if not loop.tells]
+        for loop in within:
+            loop.tells = True
+        recorder.end(Again() if within and maybe.rounds is None else maybe.error)
+    rounds: Any = maybe.rounds
+    checked(rounds, rounds >= maybe.needs)
+    recorder.maybes = [m for m in recorder.maybes if m is not maybe]
+
+
+class Aliases:
+    """What names of arrays show as rounds of a loop end, of which each begins with arrays anew."""
+
+    def __init__(self, recorder: Recorder, learned: Learned) -> None:
+        self.recorder = recorder
+        self._learned = learned
+        self._within: list[Learned] = []  # loops of which a round does not know if they had rounds
+        self._starts: dict[str, Tracer] = {}
+        self._shown: dict[str, set[str]] = {}  # the names whose array a name may show after a round
+        self._at_last: dict[str, set[str]] = {}  # and after a round that ends the loop
+        self._pairs: set[tuple[str, str]] = set()  # names that show one array after a round
+
+    def begin(self, carried: Mapping[str, Carried], fresh: Mapping[str, Any]) -> None:
+        """Begin a recording, in which names are bound to `fresh` values."""
+        kinds = ((n, c) for n, c in carried.items() if isinstance(c, CarriedArray))
+        self._starts = {n: fresh[n] for n, c in kinds if not c.scalar}
+        self._shown, self._at_last, self._pairs, self._within = {}, {}, set(), []
+
+    def note(self, names: Mapping[str, Any], at_last: bool = False) -> None:
+        """Note what names show as a way through a round ends."""
+        known = {id(box): n for n, box in self._starts.items()}
+        shown = self._at_last if at_last else self._shown
+        seen: dict[int, str] = {}
+        for n in self._starts:
+            box = names.get(n)
+            if isinstance(box, Tracer):
+                root = box.root
+                other = seen.setdefault(id(root), n)
+                if other != n:
+                    self._pairs.add((other, n))
+                found = [m for m in self.recorder.maybes if m.box() is root]
+                self._within += [loop for m in found for loop in m.loops]
+                others = [x for ref in _known_as(root) if (x := ref()) is not None]
+                shown.setdefault(n, set()).update(known[id(x)] for x in others if id(x) in known)
+
+    def require_own(self, now: Mapping[str, Any], outside: Mapping[int, Any]) -> None:
+        """Turned where an array of before the loop goes from name to name, and so has two at last.
+
+        What stands for an array at the beginning of a round is none that others know, so what a
+        round leaves of it must be an array that an earlier round made. `outside` are those from
+        before the loop, by their identity.
+        """
+        starts = {n: b for n, b in self._starts.items() if b.ndim}
+        for n in starts:
+            seen: set[str | None] = set()
+            name: str | None = n
+            while name is not None:
+                seen.add(name)
+                after = now[name]
+                root = after.root if isinstance(after, Tracer) else None
+                name = next((m for m, box in starts.items() if box is root), None)
+                if name in seen or id(root) in outside:
+                    raise Turned(f"`{n}` is bound to an array that other names had before")
+
+    def end(
+        self,
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+        rounds: Tracer | int,
+        error: Callable[[str], BaseException],
+    ) -> None:
+        """Remember what names may show after the loop; there were so many `rounds`, or more.
+
+        `before` has what names were bound to before the loop, `after` what they are bound to now.
+        """
+        for n in self._starts:
+            box = after.get(n)
+            if not isinstance(box, Tracer):
+                continue
+            self._add_pairs(n, box.root, after, error)
+            needs = self._needs(n)
+            if isinstance(rounds, int) and needs is not None and needs <= rounds:
+                continue
+            if (
+                self._learned.tells
+                and self.recorder.loops
+                and needs
+                and not isinstance(rounds, int)
+            ):
+                many: Any = rounds
+                checked(many, many >= needs)
+                continue
+            roots = [before[m].root for m in self._leads_to(n) if isinstance(before[m], Tracer)]
+            others = [ref for root in roots for ref in _known_as(root)]
+            enough = None if needs is None or isinstance(rounds, int) else rounds
+            self._add(n, box.root, others, enough, needs or 0, error)
+
+    def _add(
+        self,
+        name: str,
+        root: Tracer,
+        others: Sequence[_Ref],
+        rounds: Tracer | None,
+        needs: int,
+        error: Callable[[str], BaseException],
+    ) -> None:
+        why = error(f"`{name}` may be an array that has other names")
+        loops = self._within if rounds is None else [self._learned]
+        depth = len(self.recorder.loops)
+        ref = weakref.ref(root)
+        self.recorder.maybes.append(_Maybe(ref, others, rounds, needs, depth, loops, why))
+
+    def _add_pairs(
+        self,
+        name: str,
+        root: Tracer,
+        after: Mapping[str, Any],
+        error: Callable[[str], BaseException],
+    ) -> None:
+        """Remember the names that show the same array after a round, and other ones after all."""
+        for pair in self._pairs:
+            others = [after.get(n) for n in pair if n != name] if name in pair else []
+            roots = [x.root for x in others if isinstance(x, Tracer)]
+            apart = [weakref.ref(other) for other in roots if other is not root]
+            if apart:
+                self._add(name, root, apart, None, 0, error)
+
+    def _leads_to(self, name: str) -> list[str]:
+        """The names whose array from before the loop a name may show."""
+        found, left = [name], [name]
+        while left:
+            n = left.pop()
+            new = self._shown.get(n, set()) | self._at_last.get(n, set())
+            left += new.difference(found)
+            found += new.difference(found)
+        return found
+
+    def _needs(self, name: str) -> int | None:
+        """How many rounds it takes till a name shows an array that a round made; None if no number.
+
+        A last round may show what others before it made.
+        """
+        last = [self._chain(m, ()) for m in self._at_last.get(name, ())]
+        each = [self._chain(name, ()), *[None if n is None else n + 1 for n in last]]
+        return None if None in each else max(n for n in each if n is not None)
+
+    def _chain(self, name: str, above: tuple[str, ...]) -> int | None:
+        if name in above:
+            return None
+        below = [self._chain(m, (*above, name)) for m in self._shown.get(name, ())]
+        return None if None in below else 1 + max((n for n in below if n is not None), default=0)
+
+
+def _is_outside(ref: _Ref) -> bool:
+    """Whether it is an array that a caller may have, too."""
+    box = ref()
+    if box is None:
+        return False
+    return box.locked_array is not None or any(box is a for a in box.recorder.arguments)
+
+
+Dispatch.written = written
