@@ -145,6 +145,16 @@ def a_view(x: Any) -> Any:
 
 
 @FUNCTIONS.append
+def a_view_that_is_written_to(x: Any) -> Any:
+    s, y, c = x[0] * 0 + 0.25, x * 2, x[None][0]
+    while s > 0.3:
+        c = y - 0.1
+        s = s * 0.7
+    c += 1
+    return c
+
+
+@FUNCTIONS.append
 def a_loop_within(x: Any) -> Any:
     y = x * 2
     v = y

@@ -63,7 +63,8 @@ def _alone(names: dict[str, Any]) -> set[str]:
     for n in list(names):
         box = names[n]
         # the frame, `names`, what a capture puts back, and `box` itself hold it
-        if isinstance(box, Tracer) and box.ndim and sys.getrefcount(box) <= _HOLDERS:
+        whole = isinstance(box, Tracer) and box.ndim and box.looks_at() is None
+        if whole and sys.getrefcount(box) <= _HOLDERS:
             found.add(n)
     return found
 
