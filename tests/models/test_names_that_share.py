@@ -149,9 +149,12 @@ def a_view_that_is_written_to(x: Any) -> Any:
     s, y, c = x[0] * 0 + 0.25, x * 2, x[None][0]
     while s > 0.3:
         c = y - 0.1
-        s = s * 0.7
-    c += 1
-    return c
+    for _ in range(12):
+        if s < 0.2:
+            break
+        b = c
+    np.add(b, 1, out=b)
+    return y
 
 
 @FUNCTIONS.append
