@@ -411,3 +411,20 @@ def test_what_a_function_of_numpys_says_of_a_size_is_of_each_call(k: int) -> Non
             np.testing.assert_equal(h, w)
             if isinstance(w, (tuple, list)):
                 assert [*map(type, w)] == [*map(type, h)]
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_power_of_what_is_no_square_matrix_raises_as_in_numpy(rank: int) -> None:
+    """A program for all sizes took the product of vectors, and no error was raised."""
+
+    def f(x: Any) -> Any:
+        np.linalg.matrix_power(x, 2)
+        return x * 2
+
+    jitted = minicc.jit(f, threads=1)
+    for n in (4, 5, 8, 9, 9):
+        x = np.ones((n, n + 1)[:rank])
+        with pytest.raises(np.linalg.LinAlgError) as want:
+            f(x)
+        with pytest.raises(np.linalg.LinAlgError, match=str(want.value)):
+            jitted(x)

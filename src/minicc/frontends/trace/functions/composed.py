@@ -436,6 +436,9 @@ def matrix_power(recorder: Recorder, a: Any, n: int) -> Any:
     """A matrix times itself, by squaring."""
     np_ = recorder.namespace
     box = boxed(recorder, a)
+    if box.ndim < 2 or box.shape[-1] != box.shape[-2]:
+        wrong = (*(1,) * (box.ndim - 1), 2)[: box.ndim]
+        np.linalg.matrix_power(np.zeros(wrong), n)  # raises NumPy's error
     if n < 0:
         recorder.refuse("MC0241", "np.linalg.matrix_power with a negative power is not traced")
     out: Any = None

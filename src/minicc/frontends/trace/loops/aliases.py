@@ -160,27 +160,27 @@ class Aliases:
 
         `before` has what names were bound to before the loop, `after` what they are bound to now.
         """
+        told: Any = None if isinstance(rounds, int) else rounds
+        least = rounds if isinstance(rounds, int) else 0
         for n in self._starts:
             box = after.get(n)
             if not isinstance(box, Tracer):
                 continue
             self._add_pairs(n, box.root, after, error)
             needs = self._needs(n)
-            if isinstance(rounds, int) and needs is not None and needs <= rounds:
+            if needs is not None and needs <= least:
                 continue
             if (
-                self._learned.tells
+                needs is not None
+                and told is not None
+                and self._learned.tells
                 and self.recorder.loops
-                and needs
-                and not isinstance(rounds, int)
             ):
-                many: Any = rounds
-                checked(many, many >= needs)
+                checked(told, told >= needs)
                 continue
             roots = [before[m].root for m in self._leads_to(n) if isinstance(before[m], Tracer)]
             others = [ref for root in roots for ref in _known_as(root)]
-            enough = None if needs is None or isinstance(rounds, int) else rounds
-            self._add(n, box.root, others, enough, needs or 0, error)
+            self._add(n, box.root, others, None if needs is None else told, needs or 0, error)
 
     def _add(
         self,
