@@ -192,12 +192,23 @@ def test_writes_reach_all_names(f: Function) -> None:
             np.testing.assert_allclose(b, a, rtol=1e-12)
 
 
-def test_a_loop_whose_first_round_tells_is_captured() -> None:
-    """A program whose loop has had a round is sure that the result is no argument."""
-    f = next(f for f in FUNCTIONS if f.__name__ == "where_no_round_is_of_an_argument")
+SURE = {
+    "where_no_round_is", "where_no_round_is_of_an_argument", "the_argument_is_written_to",
+    "as_a_condition_decides", "an_argument_as_a_condition_decides", "left_in_the_middle",
+    "left_by_one_of_two_tests", "a_loop_within",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "f", [f for f in FUNCTIONS if f.__name__ in SURE], ids=lambda f: f.__name__
+)
+def test_a_program_that_is_sure_of_its_names(f: Function) -> None:
+    """It tells whether a round has bound them, and its loops are captured."""
     jitted = minicc.jit(f, threads=1)
     for start in 5.0, 3.0:
-        jitted(np.arange(5.0) + start)
-    told = jitted.explain()
-    assert told.traced == 1
-    assert any("until its condition" in text for text in told.loops)
+        x = np.arange(5.0) + start
+        for a, b in zip(told(f, x.copy())[0], told(jitted, x.copy())[0], strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-12)
+    loops = jitted.explain().loops
+    assert loops
+    assert all("a loop of the graph" in text for text in loops), loops

@@ -10,8 +10,9 @@ its own after it. That is NumPy's if rounds have bound the name to an array that
 then it is one from before the loop, which may have other names, may be an argument, or have views.
 So what a name may still show is remembered, and looked at where it matters: where that array is
 written to after the loop, or where both are results. If a number of rounds is enough to be sure,
-the program tells whether there were so many, and NumPy runs the call if not; else the loop is
-written out.
+the program tells whether there were so many, and NumPy runs the call if not. Where a condition
+decides whether a round binds the name, the trace begins again, and the loop hands on whether any
+round did. Else the loop is written out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from minicc.frontends.trace.loops.body import State
 from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Turned
 from minicc.frontends.trace.loops.learned import Learned
 from minicc.frontends.trace.numbers import checked
@@ -27,6 +31,8 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Value
+from minicc.ir.types import I64, TensorType
 
 # An array that may be let go of: there is one such object for each, which outlives it.
 _Ref = weakref.ref[Tracer]
@@ -45,6 +51,7 @@ class _Maybe(NamedTuple):
     needs: int
     depth: int
     loops: Sequence[Learned]
+    name: str
     error: BaseException
 
     def may_be(self, arrays: Iterable[_Ref]) -> bool:
@@ -86,13 +93,21 @@ def _now(recorder: Recorder) -> list[_Maybe]:
 
 def _require_own(recorder: Recorder, maybe: _Maybe) -> None:
     if maybe.rounds is None or recorder.loops:
-        within = [loop for loop in maybe.loops if not loop.tells]
-        for loop in within:
-            loop.tells = True
-        recorder.end(Again() if within and maybe.rounds is None else maybe.error)
-    rounds: Any = maybe.rounds
-    checked(rounds, rounds >= maybe.needs)
+        wanted = [loop for loop in maybe.loops if maybe.name not in loop.tells]
+        for loop in wanted:
+            loop.tells.add(maybe.name)
+        recorder.end(Again() if wanted and maybe.rounds is None else maybe.error)
+    _require(maybe.rounds, maybe.needs)
     recorder.maybes = [m for m in recorder.maybes if m is not maybe]
+
+
+def _require(number: Any, least: int) -> None:
+    """Have NumPy run the call unless a number is so great."""
+    checked(number, number >= least)
+
+
+def _flag(name: str) -> str:
+    return f"{name} is bound"
 
 
 class Aliases:
@@ -106,17 +121,44 @@ class Aliases:
         self._shown: dict[str, set[str]] = {}  # the names whose array a name may show after a round
         self._at_last: dict[str, set[str]] = {}  # and after a round that ends the loop
         self._pairs: set[tuple[str, str]] = set()  # names that show one array after a round
+        # whether a round has bound a name, as one begins, and as it ends
+        self._flags: dict[str, Value] = {}
+        self._told: dict[str, Any] = {}
 
     def begin(self, carried: Mapping[str, Carried], fresh: Mapping[str, Any]) -> None:
         """Begin a recording, in which names are bound to `fresh` values."""
         kinds = ((n, c) for n, c in carried.items() if isinstance(c, CarriedArray))
         self._starts = {n: fresh[n] for n, c in kinds if not c.scalar}
         self._shown, self._at_last, self._pairs, self._within = {}, {}, set(), []
+        told = sorted(self._learned.tells & self._starts.keys())
+        self._flags = {n: Value(TensorType(I64), f"{n} is bound") for n in told}
 
-    def note(self, names: Mapping[str, Any], at_last: bool = False) -> None:
-        """Note what names show as a way through a round ends."""
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What a round begins with that tells which names are bound, under names of no one's."""
+        flags = self._flags.items()
+        return {_flag(n): Tracer(self.recorder, arg, scalar=True) for n, arg in flags}
+
+    def choose(self, names: dict[str, Any]) -> None:
+        """Take what tells that out of the names that all ways leave."""
+        self._told = {n: names.pop(_flag(n)) for n in self._flags}
+
+    def states(self) -> list[State]:
+        """Which names rounds have bound; `begun` has what it begins with."""
+        args = self._flags.items()
+        return [State(arg, arg, self._told[n].value()) for n, arg in args]
+
+    def begun(self, states: Iterable[State]) -> list[State]:
+        """Some states, with what these begin with."""
+        args = {*self._flags.values()}
+        none = self.recorder.scalar(0, I64) if args else None
+        return [s._replace(before=none) if none and s.arg in args else s for s in states]
+
+    def note(self, names: Mapping[str, Any], at_last: bool = False) -> dict[str, Any]:
+        """Note what names show as a way through a round ends; what tells which are bound."""
         known = {id(box): n for n, box in self._starts.items()}
         shown = self._at_last if at_last else self._shown
+        told = self.asked
         seen: dict[int, str] = {}
         for n in self._starts:
             box = names.get(n)
@@ -128,7 +170,12 @@ class Aliases:
                 found = [m for m in self.recorder.maybes if m.box() is root]
                 self._within += [loop for m in found for loop in m.loops]
                 others = [x for ref in _known_as(root) if (x := ref()) is not None]
-                shown.setdefault(n, set()).update(known[id(x)] for x in others if id(x) in known)
+                seen_here = {known[id(x)] for x in others if id(x) in known}
+                shown.setdefault(n, set()).update(seen_here)
+                if n in self._flags and not seen_here:
+                    told[_flag(n)] = Tracer(self.recorder, np.array(1), scalar=True)
+        self._told = {n: told[_flag(n)] for n in self._flags}
+        return told
 
     def require_own(self, now: Mapping[str, Any], outside: Mapping[int, Any]) -> None:
         """Turned where an array of before the loop goes from name to name, and so has two at last.
@@ -154,29 +201,28 @@ class Aliases:
         before: Mapping[str, Any],
         after: Mapping[str, Any],
         rounds: Tracer | int,
+        last: Mapping[Value, Value],
         error: Callable[[str], BaseException],
     ) -> None:
         """Remember what names may show after the loop; there were so many `rounds`, or more.
 
-        `before` has what names were bound to before the loop, `after` what they are bound to now.
+        `before` has what names were bound to before the loop, `after` what they are bound to now,
+        and `last` the last states by what stands for them.
         """
-        told: Any = None if isinstance(rounds, int) else rounds
         least = rounds if isinstance(rounds, int) else 0
         for n in self._starts:
             box = after.get(n)
             if not isinstance(box, Tracer):
                 continue
             self._add_pairs(n, box.root, after, error)
-            needs = self._needs(n)
+            needs, told = self._needs(n), None if isinstance(rounds, int) else rounds
             if needs is not None and needs <= least:
                 continue
-            if (
-                needs is not None
-                and told is not None
-                and self._learned.tells
-                and self.recorder.loops
-            ):
-                checked(told, told >= needs)
+            if n in self._flags and {n} >= {*self._leads_to(n)}:
+                needs, told = 1, Tracer(self.recorder, last[self._flags[n]], scalar=True)
+            within = n in self._learned.tells and self.recorder.loops
+            if within and needs is not None and told is not None:
+                _require(told, needs)
                 continue
             roots = [before[m].root for m in self._leads_to(n) if isinstance(before[m], Tracer)]
             others = [ref for root in roots for ref in _known_as(root)]
@@ -192,10 +238,11 @@ class Aliases:
         error: Callable[[str], BaseException],
     ) -> None:
         why = error(f"`{name}` may be an array that has other names")
-        loops = self._within if rounds is None else [self._learned]
+        could = {name} >= {*self._leads_to(name)} and not any(name in pair for pair in self._pairs)
+        loops = [*self._within, *[self._learned] * could] if rounds is None else [self._learned]
         depth = len(self.recorder.loops)
         ref = weakref.ref(root)
-        self.recorder.maybes.append(_Maybe(ref, others, rounds, needs, depth, loops, why))
+        self.recorder.maybes.append(_Maybe(ref, others, rounds, needs, depth, loops, name, why))
 
     def _add_pairs(
         self,

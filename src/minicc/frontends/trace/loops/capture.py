@@ -180,7 +180,7 @@ class Capture:
         if changed := self.reach.changed():
             recorder.write_out(f"a round changes `{changed}`")
         now = self._names_now()
-        self.aliases.note(now)
+        added |= self.aliases.note(now)
         roots = self._roots.values()
         touched = {id(b): b for b, _, version in roots if b.version != version}
         self._touched |= touched
@@ -282,12 +282,13 @@ class Capture:
         """The names after all ways, and the arrays that they write to, as conditions choose."""
         code = self.site.code
         live = {*(code.carried | code.left) & self._bound, *self._asked()}
-        live |= {*self.appends.told(self.choices, self.number)}
+        live |= {*self.appends.told(self.choices, self.number), *self.aliases.asked}
         boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
         args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
         chooser = Chooser(self.recorder, self.choices, self._roots.keys())
         way = chooser.way(self._start, args, live)
         self.appends.choose(way.names)
+        self.aliases.choose(way.names)
         for k, content in way.contents.items():
             boxes[k].hold(content, self._roots[k][2] + 1)
         self._forget()
@@ -362,7 +363,7 @@ class Capture:
         rounds = (self.number, *recorder.rounds.data)
         left = [now[n] for n in self.site.code.left & now.keys()]
         self.appends.require_apart(self._roots, self._carried, rounds, left)
-        return states
+        return [*states, *self.aliases.states()]
 
     def _require_apart(self, *values: Any) -> None:
         """Unlike where an array that a name is bound to in turn is written to by another name."""
@@ -373,6 +374,7 @@ class Capture:
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""
         inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self.states)
+        self.states = self.aliases.begun(self.states)
         states = list(self.states)
         made = self.recorder.live(self._marker)
         known = {s.after for s in states}
@@ -403,7 +405,8 @@ class Capture:
             around.keep_from(self, surely=not self.choices.ways)
         self._settle(made, results)
         least = self.count.bounds()[0] if type(self.count) is Index else self.count
-        self.aliases.end(self._names, self.site.names(), least, partial(WrittenOut, self))
+        last = {s.arg: results[s.after] for s in self.states}
+        self.aliases.end(self._names, self.site.names(), least, last, partial(WrittenOut, self))
         grown = self.appends.give(stacked, self.number, inner, partial(WrittenOut, self))
         self.site.bind({**grown})
         return True

@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.carried import Unlike
 from minicc.frontends.trace.loops.indices import Index
@@ -29,6 +31,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value
+from minicc.ir.types import BOOL
 
 _MOST = 64  # ways through a body
 _LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
@@ -322,3 +325,17 @@ def _alike(left: Put, right: Put) -> bool:
         return False
     same = left.starts == right.starts and left.steps == right.steps
     return bool(same and left.new.type == right.new.type)
+
+
+def always(recorder: Recorder) -> Tracer:
+    """The condition of a loop that its test does not end."""
+    return Tracer(recorder, np.array(True), scalar=True)
+
+
+def as_bool(recorder: Recorder, condition: Tracer) -> Value:
+    """The truth of a condition."""
+    value = recorder.reshape(condition.value(), ())
+    element = value.type.dtype
+    if element is not BOOL:
+        value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
+    return value

@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import NamedTuple
 
+from minicc.frontends.trace.loops.choices import as_bool
 from minicc.frontends.trace.loops.code import Test, test_at
 from minicc.frontends.trace.loops.flow import asked_at, flow_of
 from minicc.frontends.trace.loops.opened import close, open_around, open_before, shut
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.turn import Turn
-from minicc.frontends.trace.loops.whiles import NEEDS, WhileCapture, as_bool
+from minicc.frontends.trace.loops.whiles import NEEDS, WhileCapture
 from minicc.frontends.trace.recorder import Recorder, is_own
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph

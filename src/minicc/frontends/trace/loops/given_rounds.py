@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.loops.choices import always
 from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.loops.whiles import WhileCapture, always
+from minicc.frontends.trace.loops.whiles import WhileCapture
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch

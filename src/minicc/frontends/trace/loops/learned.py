@@ -17,16 +17,15 @@ class Learned:
 
     `refused` says why it can't be captured. `alone` are the ends whose round is written out.
     `opens` tells whether it is opened (see `opened`), None where that was not tried. `masks` tells
-    whether indices that data give are masked on sides of its branches that are not taken. One that
-    `tells` has NumPy run a call in which it has fewer rounds, within another one, than it takes for
-    names to show arrays of their own.
+    whether indices that data give are masked on sides of its branches that are not taken. Of names
+    that it `tells` of it is sure that they show arrays of their own, or NumPy runs the call.
     """
 
     refused: str = ""
     alone: set[End] = dataclasses.field(default_factory=set)
     opens: bool | None = None
     masks: bool = False
-    tells: bool = False
+    tells: set[str] = dataclasses.field(default_factory=set)
 
 
 class LearnedOfLoops(collections.defaultdict[Place, Learned]):

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol
 
+from minicc.frontends.trace.loops.choices import always
 from minicc.frontends.trace.loops.code import Test, whole_at
 from minicc.frontends.trace.loops.conditions import LastRound, way_out
 from minicc.frontends.trace.loops.flow import flow_of
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.turn import Turn
-from minicc.frontends.trace.loops.whiles import WhileCapture, always
+from minicc.frontends.trace.loops.whiles import WhileCapture
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer

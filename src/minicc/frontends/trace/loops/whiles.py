@@ -27,7 +27,7 @@ import numpy as np
 from minicc.frontends.trace.loops.body import State, recorded
 from minicc.frontends.trace.loops.capture import Capture
 from minicc.frontends.trace.loops.carried import Carried, CarriedCount, Unlike
-from minicc.frontends.trace.loops.choices import ANY, Left
+from minicc.frontends.trace.loops.choices import ANY, Left, as_bool
 from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.flow import asked_at, flow_of, jump_at, raises_at
@@ -243,7 +243,7 @@ class WhileCapture(Capture):
         """What a round binds names to that ends here, and what it has written to arrays."""
         alive = self.site.code.left
         names = {n: v if n in alive else ANY for n, v in self._names_now().items()}
-        self.aliases.note(names, at_last=True)
+        names |= self.aliases.note(names, at_last=True)
         counts = self._counts()
         begun = bool(counts) and all(names.get(n) is self._start[n] for n in counts)
         names |= self._ended(rounds=not begun) | (counts if begun else {})
@@ -261,7 +261,7 @@ class WhileCapture(Capture):
         """What the round began with, and that it is to be gone through again."""
         self.ways_out.append(way)
         ended = self._ended(len(self.ways_out), rounds=False)
-        return self._start | ended | self._counts(), {}
+        return self._start | ended | self._counts() | self.aliases.asked, {}
 
     def leaves(self, frame: FrameType, way: Mapping[int, bool], condition: Value) -> bool:
         """Whether a way out of a loop within, which a condition has taken, leaves this one as well.
@@ -366,9 +366,7 @@ class WhileCapture(Capture):
         made = recorder.live(self._marker)
         self._empty(self.made_before())
         self._restore()
-        lists = len(self.states) - self._lists
-        begun = zip(self.states[lists:], self.appends.begin(), strict=True)
-        self.states[lists:] = [s._replace(before=v) for s, v in begun]
+        lists = self._begin_states()
         zero = recorder.scalar(0, I64)
         nothing = State(zero, self._rounds.arg, self._rounds.after)
         go = self._where_taken(self._goes_on(first, zero))
@@ -409,8 +407,17 @@ class WhileCapture(Capture):
             self.turn.end(recorder.told)
         ended = self._come_to_end(goes, made_of, rounds)
         done = Tracer(recorder, rounds, scalar=True)
-        self.aliases.end(self._names, self.site.names(), done, partial(WrittenOut, self))
+        last = {s.arg: v for s, v in zip(self.states, made_of, strict=True)}
+        self.aliases.end(self._names, self.site.names(), done, last, partial(WrittenOut, self))
         return None if ended else Tracer(recorder, goes)
+
+    def _begin_states(self) -> int:
+        """Tell what states begin with that are none of names; which is the first one of lists."""
+        self.states = self.aliases.begun(self.states)
+        lists = len(self.states) - self._lists
+        begun = zip(self.states[lists:], self.appends.begin(), strict=True)
+        self.states[lists:] = [s._replace(before=v) for s, v in begun]
+        return lists
 
     def _come_to_end(self, goes_on: Value, made: Sequence[Value], rounds: Value) -> bool:
         """Whether the loop is at its end: the rest of its last round is done, if there is one."""
@@ -477,23 +484,9 @@ class WhileCapture(Capture):
         self.site.bind(bound)
 
 
-def always(recorder: Recorder) -> Tracer:
-    """The condition of a loop that its test does not end."""
-    return Tracer(recorder, np.array(True), scalar=True)
-
-
 def _inside(site: Site) -> frozenset[int]:
     """The offsets of a loop's instructions, if it stands in another one; else none."""
     flow = flow_of(site.frame.f_code)
     heads = flow.heads_around(flow.place[site.code.head])
     within = flow.within(heads[0]) if len(heads) > 1 else ()
     return frozenset(flow.steps[n].offset for n in within)
-
-
-def as_bool(recorder: Recorder, condition: Tracer) -> Value:
-    """The truth of a condition."""
-    value = recorder.reshape(condition.value(), ())
-    element = value.type.dtype
-    if element is not BOOL:
-        value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
-    return value
