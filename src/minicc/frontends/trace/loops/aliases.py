@@ -119,7 +119,8 @@ class Aliases:
         self._within: list[Learned] = []  # loops of which a round does not know if they had rounds
         self._starts: dict[str, Tracer] = {}
         self._shown: dict[str, set[str]] = {}  # the names whose array a name may show after a round
-        self._at_last: dict[str, set[str]] = {}  # and after a round that ends the loop
+        self._at_last: dict[str, set[str]] = {}  # and after a round that a test ends
+        self._in_rest: dict[str, set[str]] = {}  # and after the rest of the last round
         self._pairs: set[tuple[str, str]] = set()  # names that show one array after a round
         # whether a round has bound a name, as one begins, and as it ends
         self._flags: dict[str, Value] = {}
@@ -129,7 +130,8 @@ class Aliases:
         """Begin a recording, in which names are bound to `fresh` values."""
         kinds = ((n, c) for n, c in carried.items() if isinstance(c, CarriedArray))
         self._starts = {n: fresh[n] for n, c in kinds if not c.scalar}
-        self._shown, self._at_last, self._pairs, self._within = {}, {}, set(), []
+        self._shown, self._at_last, self._in_rest = {}, {}, {}
+        self._pairs, self._within = set(), []
         told = sorted(self._learned.tells & self._starts.keys())
         self._flags = {n: Value(TensorType(I64), f"{n} is bound") for n in told}
 
@@ -145,19 +147,28 @@ class Aliases:
 
     def states(self) -> list[State]:
         """Which names rounds have bound; `begun` has what it begins with."""
-        args = self._flags.items()
-        return [State(arg, arg, self._told[n].value()) for n, arg in args]
+        return [State(arg, arg, self._told[n].value()) for n, arg in self._flags.items()]
 
     def begun(self, states: Iterable[State]) -> list[State]:
         """Some states, with what these begin with."""
         args = {*self._flags.values()}
-        none = self.recorder.scalar(0, I64) if args else None
-        return [s._replace(before=none) if none and s.arg in args else s for s in states]
+        zero = self.recorder.scalar(0, I64) if args else None
+        return [s._replace(before=zero) if zero and s.arg in args else s for s in states]
 
-    def note(self, names: Mapping[str, Any], at_last: bool = False) -> dict[str, Any]:
+    def note(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """Note what names show as a way through a round ends; what tells which are bound."""
+        return self._note(names, self._shown)
+
+    def note_at_last(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, of a way that ends the loop."""
+        return self._note(names, self._at_last)
+
+    def note_rest(self, names: Mapping[str, Any]) -> None:
+        """Note what names show as all items are gone."""
+        self._note(names, self._in_rest)
+
+    def _note(self, names: Mapping[str, Any], shown: dict[str, set[str]]) -> dict[str, Any]:
         known = {id(box): n for n, box in self._starts.items()}
-        shown = self._at_last if at_last else self._shown
         told = self.asked
         seen: dict[int, str] = {}
         for n in self._starts:
@@ -170,9 +181,9 @@ class Aliases:
                 found = [m for m in self.recorder.maybes if m.box() is root]
                 self._within += [loop for m in found for loop in m.loops]
                 others = [x for ref in _known_as(root) if (x := ref()) is not None]
-                seen_here = {known[id(x)] for x in others if id(x) in known}
-                shown.setdefault(n, set()).update(seen_here)
-                if n in self._flags and not seen_here:
+                starts = {known[id(x)] for x in others if id(x) in known}
+                shown.setdefault(n, set()).update(starts)
+                if n in self._flags and not starts:
                     told[_flag(n)] = Tracer(self.recorder, np.array(1), scalar=True)
         self._told = {n: told[_flag(n)] for n in self._flags}
         return told
@@ -264,18 +275,20 @@ class Aliases:
         found, left = [name], [name]
         while left:
             n = left.pop()
-            new = self._shown.get(n, set()) | self._at_last.get(n, set())
-            left += new.difference(found)
-            found += new.difference(found)
+            shown = [ways.get(n, set()) for ways in (self._shown, self._at_last, self._in_rest)]
+            new = set[str]().union(*shown).difference(found)
+            left += new
+            found += new
         return found
 
     def _needs(self, name: str) -> int | None:
         """How many rounds it takes till a name shows an array that a round made; None if no number.
 
-        A last round may show what others before it made.
+        A last round that a test ends is one of them, and may show what those before it made.
         """
         last = [self._chain(m, ()) for m in self._at_last.get(name, ())]
-        each = [self._chain(name, ()), *[None if n is None else n + 1 for n in last]]
+        rest = [self._chain(m, ()) for m in self._in_rest.get(name, ())]
+        each = [self._chain(name, ()), *rest, *[None if n is None else n + 1 for n in last]]
         return None if None in each else max(n for n in each if n is not None)
 
     def _chain(self, name: str, above: tuple[str, ...]) -> int | None:

@@ -158,7 +158,7 @@ class WhileCapture(Capture):
         if self._rest is None and not (self.choices.asked or self.choices.ways):
             if any(self.appends.tell(self.choices) or self.appends.added.values()):
                 return
-            self.aliases.note(self.site.names(), at_last=True)
+            self.aliases.note_rest(self.site.names())
             changed = {k: b.content for k, (b, _, n) in self._roots.items() if b.version != n}
             self._rest = Rest(self.recorder, self.site.names(), changed)
 
@@ -243,7 +243,7 @@ class WhileCapture(Capture):
         """What a round binds names to that ends here, and what it has written to arrays."""
         alive = self.site.code.left
         names = {n: v if n in alive else ANY for n, v in self._names_now().items()}
-        names |= self.aliases.note(names, at_last=True)
+        names |= self.aliases.note_at_last(names)
         counts = self._counts()
         begun = bool(counts) and all(names.get(n) is self._start[n] for n in counts)
         names |= self._ended(rounds=not begun) | (counts if begun else {})
