@@ -107,6 +107,10 @@ class Appends:
         """Whether the number of rounds is not one that is known while tracing."""
         return type(self.count) is not int
 
+    def has_added(self) -> bool:
+        """Whether a way has added anything so far."""
+        return any(len(x) > self.lengths[n] for n, x in self.lists.items())
+
     def take(self, choices: Choices) -> dict[str, Any]:
         """Take out what a recording has added; of one of several ways it is told under names."""
         told = self.tell(choices)

@@ -155,9 +155,8 @@ class WhileCapture(Capture):
 
     def _note_rest(self) -> None:
         """Note what a recording has come to where it asks for an item, if nothing was asked yet."""
-        if self._rest is None and not (self.choices.asked or self.choices.ways):
-            if any(self.appends.tell(self.choices) or self.appends.added.values()):
-                return
+        asked = self.choices.asked or self.choices.ways
+        if self._rest is None and not asked and not self.appends.has_added():
             self.aliases.note_rest(self.site.names())
             changed = {k: b.content for k, (b, _, n) in self._roots.items() if b.version != n}
             self._rest = Rest(self.recorder, self.site.names(), changed)
