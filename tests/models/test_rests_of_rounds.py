@@ -44,7 +44,7 @@ def counted(x: Any) -> Any:
 @WHOLE.append
 def numbers(x: Any) -> Any:
     s, k = float(x[1]), 0
-    for k in range(8):  # noqa: B007
+    for k in range(8):  # noqa: B007  # it is read after the loop
         new = s * 0.5 + 0.01
         if abs(new - s) < x[0]:
             break

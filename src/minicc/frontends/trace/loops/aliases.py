@@ -41,8 +41,9 @@ _Ref = weakref.ref[Tracer]
 class _Maybe(NamedTuple):
     """An array that a name has after a loop, and the `others` that it may be instead.
 
-    It is none of them after as many rounds as it `needs`; `depth` loops are around it. `loops` is
-    what is known of its loop, or of those within that would tell if they had as many as they need.
+    It is none of them after as many rounds as it `needs`; `depth` loops are around it. `loops` are
+    those that could tell of the `name` and may not yet: its own, where a condition decides whether
+    a round binds it, and those within, which may have had too few.
     """
 
     box: _Ref
@@ -92,11 +93,13 @@ def _now(recorder: Recorder) -> list[_Maybe]:
 
 
 def _require_own(recorder: Recorder, maybe: _Maybe) -> None:
-    if maybe.rounds is None or recorder.loops:
-        wanted = [loop for loop in maybe.loops if maybe.name not in loop.tells]
-        for loop in wanted:
+    if maybe.rounds is None:
+        silent = [loop for loop in maybe.loops if maybe.name not in loop.tells]
+        for loop in silent:
             loop.tells.add(maybe.name)
-        recorder.end(Again() if wanted and maybe.rounds is None else maybe.error)
+        recorder.end(Again() if silent else maybe.error)
+    if recorder.loops:  # which may have no round themselves
+        recorder.end(maybe.error)
     _require(maybe.rounds, maybe.needs)
     recorder.maybes = [m for m in recorder.maybes if m is not maybe]
 
@@ -107,6 +110,7 @@ def _require(number: Any, least: int) -> None:
 
 
 def _flag(name: str) -> str:
+    """What stands for whether a round has bound a name, which is none of Python's."""
     return f"{name} is bound"
 
 
@@ -133,7 +137,7 @@ class Aliases:
         self._shown, self._at_last, self._in_rest = {}, {}, {}
         self._pairs, self._within = set(), []
         told = sorted(self._learned.tells & self._starts.keys())
-        self._flags = {n: Value(TensorType(I64), f"{n} is bound") for n in told}
+        self._flags = {n: Value(TensorType(I64), _flag(n)) for n in told}
 
     @property
     def asked(self) -> dict[str, Any]:
