@@ -267,7 +267,7 @@ def texts(x: Any) -> Any:
     return out
 
 
-@OTHERS.append
+@CAPTURED.append
 def after_a_first(x: Any) -> Any:
     out = [0.0]
     for v in x:

@@ -199,6 +199,9 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (np.arange(6.0).reshape(2, 3), np.array([[1]]))),
     ("too few positions", np.take_along_axis, (np.ones((3, 4)), np.array([[0, 1]]), 0)),
     ("the shape of a scalar", lambda x: setattr(x.sum(), "shape", (1,)), (np.arange(3.0),)),
+    ("a plane of one axis", lambda x: (np.rot90(x, 4, (0, 0)), x)[1], (Q,)),
+    ("a plane of a line", lambda x: (np.rot90(x, 0), x)[1], (R[0],)),
+    ("a plane of no axes", lambda x: (np.rot90(x, 0, (0, 3)), x)[1], (R,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -148,7 +148,7 @@ def once_more_after_it(x: Any) -> Any:
     return np.array(out), len(out), out[-1]
 
 
-@OTHERS.append
+@CAPTURED.append
 def read_in_a_round(x: Any) -> Any:
     out = [x[0]]
     while abs(out[-1]) > 1e-3:
@@ -167,7 +167,7 @@ def under_two_names(x: Any) -> Any:
     return out, other
 
 
-@OTHERS.append
+@CAPTURED.append
 def of_an_array_with_a_name(x: Any) -> Any:
     v = x * 1.0
     out = [v]
@@ -189,7 +189,7 @@ def of_arrays_with_a_name(x: Any) -> Any:
     return out, v
 
 
-@OTHERS.append
+@CAPTURED.append
 def of_several_kinds(x: Any) -> Any:
     s = x[0]
     out: list[Any] = [0]

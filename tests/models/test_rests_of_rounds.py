@@ -102,6 +102,48 @@ def in_each_round(x: Any) -> Any:
     return out
 
 
+def loops_in_it(x: Any) -> Any:
+    table = np.outer(x, x)
+    for _ in range(8):
+        if table.sum() < x[0] * 10:
+            break
+        for p in range(9):
+            for q in range(p + 1, 9):
+                if table[p, q] < 0.01:
+                    continue
+                table[p, q] *= 0.3
+        table *= 0.5
+    return table
+
+
+def _means(points: Any, k: int, scale: float) -> Any:
+    centers = points[:k].copy()
+    labels = np.zeros(len(points), dtype=int)
+    for n in range(9):
+        nearest = ((points[:, None] - centers[None]) ** 2).sum(axis=2).argmin(axis=1)
+        if n > 0 and np.all(nearest == labels):
+            break
+        labels = nearest
+        for j in range(k):
+            if np.any(labels == j):
+                centers[j] = points[labels == j].mean(axis=0) * scale
+    return centers, labels, n
+
+
+def _more_means(points: Any, k: int, scale: float) -> Any:
+    centers = points[:k].copy()
+    for _ in range(9):
+        labels = np.argmin(np.linalg.norm(points[:, None] - centers[None], axis=-1), axis=1)
+        old = centers.copy()
+        for j in range(k):
+            mine = points[labels == j]
+            if len(mine) > 0 and mine.size > 1 and mine.shape[0] != 0:
+                centers[j] = np.mean(mine, axis=0) * scale
+        if np.linalg.norm(centers - old) < 1e-6:
+            break
+    return centers, labels
+
+
 @READ.append
 def by_the_number_of_the_round(x: Any) -> Any:
     s, t = x[1], x[1]
@@ -174,7 +216,7 @@ def arrays(n: int = 12) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("f", WHOLE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [*WHOLE, loops_in_it], ids=lambda f: f.__name__)
 def test_python_reads_nothing(f: Function) -> None:
     told = compare(f, *arrays()).explain()
     assert any("until its condition" in text for text in told.loops)
@@ -211,3 +253,14 @@ def test_memory_that_names_share_after_it(share: bool) -> None:
     jitted = minicc.jit(f, threads=1)
     for x in arrays():
         same(f(x), jitted(x), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("f", [_means, _more_means])
+@pytest.mark.parametrize("k", [3, 5])
+def test_clusters(f: Function, k: int) -> None:
+    draw = np.random.default_rng(k)
+    jitted = minicc.jit(f, threads=1)
+    for n in 60, 60, 75, 90:
+        points = draw.normal(size=(n, 2)) + draw.integers(0, 2, (n, 1)) * 4
+        same(f(points, k, 1.0), jitted(points.copy(), k, 1.0), 1e-12, 1e-12)
+    assert all("a loop of the graph" in text for text in jitted.explain().loops)

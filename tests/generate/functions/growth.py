@@ -320,7 +320,7 @@ class _Growth(_Filling):
         """Open a block; the lines that close it, None where it has no body of its own."""
         source = self.source
         kind = source.pick(("for", "for", "for", "for", "if", "if", "while", "with", "count",
-                            "suppress", "list", "list", "list"))  # fmt: skip
+                            "suppress", "list", "list", "list", "names", "names"))  # fmt: skip
         self.count += 1
         if kind == "for":
             name = "ijk"[depth]
@@ -352,6 +352,8 @@ class _Growth(_Filling):
             after = []
         elif kind == "list":
             lines, after = self._filled(depth), []
+        elif kind == "names":
+            lines, after = self._bound(depth), []
         elif kind == "suppress":
             lines, after = [(depth, source.pick(templates.CONTEXTS))], []
         else:
@@ -360,8 +362,9 @@ class _Growth(_Filling):
             lines += [(depth + 1, f"return {self._fill('p * q + {z}', False)}"),
                       (depth, f"t{len(self.names)} = h{self.count}({argument})")]  # fmt: skip
             after = []
-        whole = kind in ("with", "list")
+        whole = kind in ("with", "list", "names")
         seen = self._run([*lines, (depth + (not whole), "pass")])
+        self.pinned = self.pinned | self._read
         if seen.error is not None or not self._take(seen, loose=False):
             raise ValueError("the block is not entered")
         self._add(lines)
@@ -382,6 +385,45 @@ class _Growth(_Filling):
         for k in range(source.pick((0, 1, 1, 2))):
             made = source.pick(templates.OF_LISTS).replace("{i}", name)
             lines.append((depth, f"t{len(self.names) + 1 + k} = {made}"))
+        return lines
+
+    def _bound(self, depth: int) -> list[Line]:
+        """Names of arrays that rounds bind anew, or leave as they were, and writes after them."""
+        source, count, counter = self.source, "ijk"[depth], f"c{self.count}"
+        names = [f"t{len(self.names) + k}" for k in range(source.pick((2, 2, 3)))]
+
+        def text(table: Sequence[str]) -> str:
+            filled = source.pick(table).replace("{e}", source.pick(templates.BOUND))
+            for hole, name in (
+                ("{i}", count),
+                ("{p}", source.pick(names)),
+                ("{q}", source.pick(names)),
+            ):
+                filled = filled.replace(hole, name)
+            return self._fill(filled, True)
+
+        lines: list[Line] = []
+        self._read.update(names)
+        for k, name in enumerate(names):
+            start = source.pick(templates.STARTS[: None if k else 4])
+            lines.append((depth, f"{name} = {self._fill(start.replace('{p}', names[0]), True)}"))
+        head = text(templates.ROUNDS)
+        if head.startswith("while"):
+            lines.append((depth, f"{counter} = 0"))
+            head = f"while {counter} < 6 and ({head[6:-1]}):"
+        lines.append((depth, head))
+        if head.startswith("while"):
+            lines.append((depth + 1, f"{counter} += 1"))
+        for _ in range(source.count(1, 3)):
+            line = text(templates.BINDS)
+            if source.chance(0.4):
+                lines += [(depth + 1, f"if {text(templates.ASKED)}:"), (depth + 2, line)]
+            else:
+                lines.append((depth + 1, line))
+        if source.chance(0.3):
+            lines += [(depth + 1, f"if {text(templates.ASKED)}:"), (depth + 2, "break")]
+        if source.chance(0.6):
+            lines.append((depth, text(templates.BINDS[4:6])))
         return lines
 
 

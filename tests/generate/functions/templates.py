@@ -265,6 +265,15 @@ ELEMENTS = ("r", "r", "{i}", "{i}", "({i}, r)", "r * 2", "float(r)", "[r, {i}]",
 OF_LISTS = ("len({i})", "np.array({i})", "np.sum({i})", "{i}[0]", "{i}[-1]",
             "{i} + [1]", "sum({i})", "[e for e in {i}]", "({i}, {i})", "1 if {i} else 0",
             "np.cumsum({i})", "max({i})", "{i}.copy()", "list({i})", "{i}[1:]")  # fmt: skip
+# Names `p` and `q` of arrays that rounds bind anew, or leave as they were.
+STARTS = ("{a}", "{v}", "{F}", "{F}", "{p}", "{p}", "{p}[::-1]", "{p}[:]", "{p} * 1", "{p}.copy()")
+BOUND = ("{p} * 0.5", "{q} * 0.5", "{q} + {s}", "{q} - {p}", "{q}", "{q}", "{q}[:]", "{q}[::-1]",
+         "{p}.copy()", "{a}")  # fmt: skip
+BINDS = ("{p} = {e}", "{p} = {e}", "{p} = {e}", "{p}, {q} = {q}, {p}", "{p}[{j}] = {s}",
+         "{p} -= {s}", "{p}, {q} = {e}, {p}")  # fmt: skip
+ASKED = ("{p}.sum() > {s}", "{p}[0] > {s}", "{p}[-1] < {q}[0]", "{c}", "{n} % 2 == 0")
+ROUNDS = ("for r in {a}:", "for {i} in range(5):", "for {i} in range({n}):", "while {c}:",
+          "while {p}.sum() > {s}:", "while {q}[0] != {s}:")  # fmt: skip
 # What rounds over elements do to a Python number.
 COUNTS = (
     "{i} += int(r)", "{i} -= int(r)", "{i} += 1", "{i} = {i} * 2 + int(r)", "{i} += int(r > 0)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Array
+from minicc.ir.core import Array, Value
 
 
 class Pending(Tracer):
@@ -34,6 +34,15 @@ class Pending(Tracer):
     def _taken(self) -> Tracer:
         """Record it."""
         raise NotImplementedError
+
+    def held(self) -> Value | None:
+        """What must be kept for it at a break; None while it is pending, which others hold."""
+        return None if self.pending else super().held()
+
+    def rebind(self, moved: dict[Value, Value]) -> None:
+        """Take the value of the segment that begins."""
+        if not self.pending:
+            super().rebind(moved)
 
     def lies_in_order(self) -> bool:
         """Whether the array lies row by row, which is told when it is recorded."""

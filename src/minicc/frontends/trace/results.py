@@ -226,6 +226,8 @@ class _Taking:
     def _look(self, leaf: Any, path: str) -> None:
         if type(leaf) is Gone:
             leaf.look()
+        if type(leaf) is _OfData:
+            mapped(self._look, leaf.grown.first)
         if type(leaf) is Extent:
             self.recorder.need(leaf.dim, "a result")
         if _is_compressed(leaf):
@@ -290,7 +292,8 @@ class _Taking:
         if type(leaf) is _OfData:
             if id(leaf) not in self._taken:
                 slots = [self._part(part, path) for part in leaf.grown.parts]
-                self._taken[id(leaf)] = Listed(leaf.grown.like, slots)
+                first = mapped_once(self.take, leaf.grown.first, path)
+                self._taken[id(leaf)] = Listed(first, leaf.grown.like, slots)
             return self._taken[id(leaf)]
         if _is_told(leaf):
             return leaf

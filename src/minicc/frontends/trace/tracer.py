@@ -310,19 +310,24 @@ class Tracer(Operators):
 
     def _is_asked(self, frame: FrameType) -> bool:
         """Whether the user's code asks for extents, of which some may be no numbers."""
-        rounds = self.recorder.rounds
-        asks = rounds.used or rounds.sizes
-        return bool(asks) and id(frame.f_globals) in self.recorder.user_globals
+        return bool(self.recorder.rounds.used or self.recorder.rounds.sizes) and self._is_users(
+            frame
+        )
 
-    def _shown(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        shown: tuple[int, ...] = Dispatch.shown(self.recorder, shape)
-        return shown
+    def _is_users(self, frame: FrameType) -> bool:
+        return id(frame.f_globals) in self.recorder.user_globals
+
+    def _shown(self, shape: tuple[int, ...]) -> Any:
+        return Dispatch.shown(self.recorder, shape)
+
+    def _seen_in(self, frame: FrameType) -> tuple[int, ...]:
+        shape = self._extents()
+        return self._shown(shape) if self._is_asked(frame) else shape
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        shape = self._extents()
-        return self._shown(shape) if self._is_asked(sys._getframe(1)) else shape
+        return self._seen_in(sys._getframe(1))
 
     @shape.setter
     def shape(self, new: Any) -> None:

@@ -309,8 +309,11 @@ def rot90(recorder: Recorder, m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)
     """Turned by right angles in the plane of two axes."""
     box = boxed(recorder, m)
     first, second = axes
+    if first == second or abs(first - second) == box.ndim:
+        raise ValueError("Axes must be different.")
     times = k % 4
     if times == 0:
+        normalize_axis_tuple(axes, box.ndim)
         return indexed(box, Ellipsis)
     if times == 2:
         return flip(recorder, box, axes)

@@ -15,7 +15,8 @@ else, a part for each thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -217,13 +218,12 @@ def _placed_alike(wants: Sequence[Want], base: Dim, reserve: Reserve) -> tuple[l
 
     By decreasing size, each at the lowest place that is surely free during its life.
     """
-    placed: list[Placed] = []
+    placed: list[Placed] = []  # by where they begin
     low, order = reserve.typical(base), reserve.order
     ends, last = [base], low  # of all that is placed: none is surely the last
     for life, size, number in sorted(wants, key=lambda want: (-want.number, want.life.first)):
         met = [other for other in placed if meet(other.life, life)]
-        starts: dict[int, Dim] = {low: base, **{other.last: other.end for other in met}}
-        for first, start in sorted(starts.items(), key=lambda found: found[0]):
+        for first, start in _gaps(met, number, low, base):
             found = Placed(life, start, start + size, first, first + number)
             if found.last <= last and all(_apart(found, other, order) for other in met):
                 break
@@ -231,10 +231,24 @@ def _placed_alike(wants: Sequence[Want], base: Dim, reserve: Reserve) -> tuple[l
             start = reserve.largest(ends)
             found = Placed(life, start, start + size, last, last + number)
             ends, last = [], found.last
-        placed.append(found)
+        insort(placed, found, key=lambda other: other.first)
         if not any(order.before(found.end, end) for end in ends):
             ends = [end for end in ends if not order.before(end, found.end)] + [found.end]
     return placed, reserve.largest(ends)
+
+
+def _gaps(met: Iterable[Placed], number: int, low: int, base: Dim) -> Iterator[tuple[int, Dim]]:
+    """Where something of a size fits between places, which come by where they begin.
+
+    As far as numbers tell: the first place from a base on, as a number and as an expression.
+    """
+    free, start = low, base
+    for other in met:
+        if free + number <= other.first:
+            yield free, start
+        if other.last >= free:
+            free, start = other.last, other.end
+    yield free, start
 
 
 def _apart(a: Placed, b: Placed, order: Order) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from minicc.frontends.trace.functions.formulas import EMIT
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.loops.extents import Extent, dim_of
+from minicc.frontends.trace.loops.gone import Measured
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pending import Pending
 from minicc.frontends.trace.pytree import mapped
@@ -39,8 +41,11 @@ _EACH = ("ndarray.astype", "ndarray.copy", "copy", "clip", "round", "around", "w
 _PASSED = {"axis", "dtype", "ddof"}  # arguments that mean the same of all elements
 
 
-class Masked(Pending):
+class Masked(Pending, Measured):
     """The elements of `array` where `mask` holds, not taken yet while it is `pending`.
+
+    In a round of a captured loop, where they can't be taken, the function is told a traced number
+    where it asks how many they are.
 
     Those that are the positions along an axis have its number as `place`. Where NumPy is not to
     take them on the host, `refusal` is the error that says why. Where the mask holds for the first
@@ -127,6 +132,30 @@ class Masked(Pending):
     def ndim(self) -> int:
         """The number of axes: one for all that the mask has."""
         return 1 + self.array.ndim - self.mask.ndim
+
+    def length(self) -> Any:
+        """How many elements there are, as `len` tells it."""
+        number = self._number
+        return self._shown(self._extents())[0] if number is None else number
+
+    def _seen_in(self, frame: FrameType) -> tuple[Any, ...]:
+        number = self._number if self._is_users(frame) else None
+        if number is None:
+            return super()._seen_in(frame)
+        return (number, *self.array.shape[self.mask.ndim :])
+
+    def _count(self, each: int, frame: FrameType) -> Any:
+        number: Any = self._number if self._is_users(frame) else None
+        if number is None:
+            return super()._count(each, frame)
+        return number * (each * math.prod(self.array.shape[self.mask.ndim :]))
+
+    @property
+    def _number(self) -> Number | None:
+        """How many there are, where they can't be taken."""
+        if not (self.pending and self.recorder.loops):
+            return None
+        return Number(Dispatch.call(self.recorder, "sum", (self.mask,), {}), int, True)
 
     def spread(self) -> Any:
         """The mask with axes of extent 1 for those of the array that it does not have."""

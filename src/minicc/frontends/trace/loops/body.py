@@ -77,7 +77,7 @@ def emit_loop(
 def _work(body: Region) -> int:
     """How many operations a round is, about."""
     rounds = ((op.attrs.get("count", _ROUNDS), r) for op in body.ops for r in op.regions)
-    inner = (_work(r) * (n if isinstance(n, int) else _ROUNDS) for n, r in rounds)
+    inner = (_work(r) * (int(n) if isinstance(n, int) else _ROUNDS) for n, r in rounds)
     return len(body.ops) + sum(inner)
 
 

@@ -31,6 +31,7 @@ from minicc.frontends.trace.loops.guesses import guessed, wrong_names
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.read_back import ReadBack
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.needed import lost
@@ -75,6 +76,8 @@ class Capture:
         self._names = site.names()
         known = None if self.goes_on else count
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
+        learned = recorder.learned[self.key]
+        self.read_back = ReadBack(recorder, learned, site.code.read_back, self.appends.lists)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, Written] = {}
@@ -87,7 +90,7 @@ class Capture:
         self._touched: dict[int, Tracer] = {}
         self._data: dict[str, DataSize] = {}
         self.choices = Choices(recorder)
-        self.aliases = Aliases(recorder, recorder.learned[self.key])
+        self.aliases = Aliases(recorder, learned)
         self.is_much: Weigh | None = None  # where sides are in branches
 
     def _guess(self) -> dict[str, Carried]:
@@ -154,6 +157,7 @@ class Capture:
             w.box.hold(w.arg, self._roots[id(w.box)][2])
         # a name that only an earlier way bound must not be taken for what this one did
         fresh = {n: _UNBOUND for n in self._bound if n not in self._names} | self._fresh
+        fresh |= self.read_back.begin(self._fresh)
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
@@ -190,12 +194,15 @@ class Capture:
                 self.reset()
                 return False
             now = self._all_ways(now)
+        if why := self.read_back.note(self._names, now, self.site.code):
+            self._fail(why)
         wrong = self._let_go(now)
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]
         code = self.site.code
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
+        kept |= self.read_back.now().keys()
         names = [n for n in kept & self._bound if n not in wrong and self._is_new(n, now[n])]
         names += mistaken(recorder, self._carried, now)
         try:
@@ -233,7 +240,7 @@ class Capture:
 
     def _names_now(self) -> dict[str, Any]:
         """The names at the end of a way, of which those that it has bound are noted."""
-        now = self.site.names()
+        now = self.site.names() | self.read_back.now()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
         return now
 
@@ -282,6 +289,7 @@ class Capture:
         """The names after all ways, and the arrays that they write to, as conditions choose."""
         code = self.site.code
         live = {*(code.carried | code.left) & self._bound, *self._asked()}
+        live |= self.read_back.fill(way.names for way in self.choices.ways)
         live |= {*self.appends.told(self.choices, self.number), *self.aliases.asked}
         boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
         args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
@@ -318,7 +326,7 @@ class Capture:
     def reset(self) -> None:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
-        changed = self._bound.union(self._carried)
+        changed = self._bound.union(self._carried, self.read_back.lists)
         self.site.bind({n: self._names[n] for n in changed if n in self._names})
 
     def left(self) -> NoReturn:
@@ -408,7 +416,7 @@ class Capture:
         last = {s.arg: results[s.after] for s in self.states}
         self.aliases.end(self._names, self.site.names(), least, last, partial(WrittenOut, self))
         grown = self.appends.give(stacked, self.number, inner, partial(WrittenOut, self))
-        self.site.bind({**grown})
+        self.site.bind(self.read_back.lists | grown)
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:

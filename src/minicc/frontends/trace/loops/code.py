@@ -35,11 +35,11 @@ from minicc.frontends.trace.loops.flow import (
 )
 from minicc.frontends.trace.loops.liveness import Live, local
 from minicc.frontends.trace.loops.surely import NOT_SURE, Surely, surely
+from minicc.frontends.trace.loops.uses import Use, use_at
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
 _APPENDS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
-_ADDS = ("append", "extend")
 _REFUSED = {
     "STORE_ATTR": "sets an attribute", "DELETE_ATTR": "deletes an attribute",
     "STORE_GLOBAL": "binds a global name", "DELETE_GLOBAL": "deletes a global name",
@@ -55,8 +55,9 @@ class LoopCode(NamedTuple):
 
     Those are `carried`, the local ones that it may read before it binds them, and those from
     `outside` of the function; of those that it has `bound`, `left` may be read after the loop. With
-    those that are `appended` to nothing else is done. `refused` says why it can't be captured.
-    `surely` is what each round does.
+    those that are `appended` to nothing else is done, but that rounds look at elements of those
+    that are `read_back`, and at their lengths. `refused` says why it can't be captured. `surely` is
+    what each round does.
     """
 
     head: int
@@ -67,6 +68,7 @@ class LoopCode(NamedTuple):
     refused: str
     bound: frozenset[str]
     appended: frozenset[str]
+    read_back: frozenset[str]
     surely: Surely
 
 
@@ -307,12 +309,12 @@ class _Body:
         bound = frozenset(name for n in self.depths for name in local(self.steps[n])[1])
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
-        appended = self._appended() - bound - self._seen()
+        appended, looked = (names - bound - self._seen() for names in self._appended())
         always = NOT_SURE
         if not refused:
             begins = {n for n, _ in self.firsts}
             always = surely(self.steps, self.follows, self.depths, begins)
-        names = (frozenset(outside), carried, left, refused, bound, appended, always)
+        names = (frozenset(outside), carried, left, refused, bound, appended, looked, always)
         return LoopCode(self.begin, line, *names)
 
     @property
@@ -321,16 +323,14 @@ class _Body:
         first = self.head if self.stays_in else self.firsts[0][0]
         return self.steps[first].offset
 
-    def _appended(self) -> frozenset[str]:
-        """The local names that the body reads for their methods `append` and `extend` alone."""
-        found: set[str] = set()
-        others: set[str] = set()
+    def _appended(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The local names of lists that the body adds to, and those that it looks at as well."""
+        found: dict[Use, set[str]] = {"adds": set(), "looks": set(), "other": set()}
         for n in self.depths:
-            after = self.steps[n + 1] if n + 1 < len(self.steps) else self.steps[n]
-            method = after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in _ADDS
-            for name in local(self.steps[n])[0]:
-                (found if method else others).add(name)
-        return frozenset(found - others)
+            if names := local(self.steps[n])[0]:
+                found[use_at(self.steps, n)].update(names)
+        adds = frozenset(found["adds"] - found["other"])
+        return adds, adds & found["looks"]
 
     def _walk(self) -> str:
         waiting = [*self.firsts]

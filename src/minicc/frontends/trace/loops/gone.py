@@ -31,3 +31,11 @@ _LOOKS = """
 """
 for _name in _LOOKS.split():
     setattr(Gone, f"__{_name}__", lambda self, *args: self.look(*args))
+
+
+class Measured:
+    """A list whose length the graph says."""
+
+    def length(self) -> Any:
+        """How many elements there are: a Python int, a size, or a traced number."""
+        raise NotImplementedError

@@ -23,11 +23,12 @@ import numpy as np
 
 from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.loops.filled import Like, is_fixed, is_flat, like_of, made
-from minicc.frontends.trace.loops.gone import Gone
+from minicc.frontends.trace.loops.gone import Gone, Measured
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.numbers import Number, checked
+from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
-from minicc.frontends.trace.pytree import leaves
+from minicc.frontends.trace.pytree import leaves, rebuild
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.sizes import Unsized
@@ -37,20 +38,28 @@ from minicc.ir.core import Array
 _LARGE = 1 << 63  # which int64 does not hold
 
 
-class Grown(Gone):
+class Grown(Gone, Measured):
     """A list of which data say how long it is; what is not defined here can't be asked of it.
 
-    `like` says what all elements are, and each of `parts` is the array of one leaf of theirs.
+    `like` says what all elements are, and each of `parts` is the array of one leaf of theirs. The
+    elements that come `first` are none of these: they are of other kinds, or arrays with names.
     """
 
     is_traced = True
 
-    def __init__(self, like: Like, parts: Sequence[Tracer], refusal: BaseException) -> None:
+    def __init__(
+        self,
+        like: Like,
+        parts: Sequence[Tracer],
+        refusal: BaseException,
+        first: Sequence[Any] = (),
+    ) -> None:
         """`refusal` is the error for what can't be done with such a list."""
         super().__init__(refusal)
         self.recorder: Recorder = parts[0].recorder
         self.like = like
         self.parts = tuple(parts)
+        self.first = tuple(first)
 
     @property
     def __class__(self) -> Any:
@@ -68,6 +77,10 @@ class Grown(Gone):
 
     def length(self) -> Any:
         """How many elements there are: a size, or else a traced int."""
+        return self._rest() + len(self.first)
+
+    def _rest(self) -> Any:
+        """How many come after the first ones."""
         mask = self.mask()
         if mask is None:
             return rows(self.parts[0])
@@ -97,6 +110,8 @@ class Grown(Gone):
         ]
         mask: Any = self.mask()
         plain = len(parts) == 1 and parts[0].ndim == 1 and parts[0].dtype == np.float64
+        if self.first:
+            return self._after_first(parts[0], mask)
         if mask is not None and not plain:
             some = checked(mask.any(), mask.any())
             count = None if parts[0].count is None else checked(parts[0].count, some)
@@ -105,6 +120,23 @@ class Grown(Gone):
             return parts[0]
         return Dispatch.call(self.recorder, "stack", (parts, 1), {})
 
+    def _after_first(self, part: Any, mask: Any) -> Any:
+        """The elements as an array; NumPy runs the call where others may be none and it matters."""
+
+        def joined(*arrays: Any) -> Tracer:
+            made: Tracer = Dispatch.call(self.recorder, "concatenate", (arrays,), {})
+            return made
+
+        head: Any = Dispatch.call(self.recorder, "stack", ([*self.first],), {})
+        same = head.dtype == np.result_type(head.dtype, part.dtype)
+        if mask is None:
+            return joined(head, part) if same else self.look()
+        mask = mask if same else mask & checked(mask.any(), mask.any())
+        count = None if part.count is None else part.count + len(self.first)
+        yes = [True] * len(self.first)
+        array, mask = joined(head, part.array), joined(yes, mask)
+        return Masked(array, mask, None, None, part.refusal, count)
+
     def settle(self) -> None:
         """Have the elements taken here, before they are asked for within a loop."""
         for part in self.parts:
@@ -112,12 +144,13 @@ class Grown(Gone):
 
     def is_of_floats(self) -> bool:
         """Whether all elements are floats or complex numbers, of Python's or NumPy's."""
-        return is_flat(self.like) and self.parts[0].ndim == 1 and self.parts[0].dtype.kind in "fc"
+        like = is_flat(self.like) and self.parts[0].ndim == 1 and self.parts[0].dtype.kind in "fc"
+        return like and all(isinstance(x, (float, complex, np.inexact)) for x in self.first)
 
     def extreme(self, name: str) -> Any:
         """The greatest or least element, of integers; of floats the order of NaN would count."""
         part = self.parts[0]
-        if not is_flat(self.like) or part.ndim > 1 or part.dtype.kind not in "iu":
+        if not is_flat(self.like) or part.ndim > 1 or part.dtype.kind not in "iu" or self.first:
             self.look()
         found = Dispatch.call(self.recorder, name, (part,), {})
         return Number(found, int, True) if self.like[0] is Number else found
@@ -147,6 +180,15 @@ class Grown(Gone):
 
     def element(self, number: Any) -> Any:
         """The element of a number, which may be that of a round."""
+        if self.first:
+            known = self.mask() is None and type(self._rest()) is int
+            if type(number) is int and known and number < 0:
+                number += self.length()
+            if type(number) is int and 0 <= number < len(self.first):
+                return self.first[number]
+            if type(number) is not int:
+                self.look()
+            number -= len(self.first) * (number > 0)
         if not is_fixed(self.like) or any(part.ndim > 1 for part in self.parts):
             self.look()  # Python has one object of each, which may be changed
         if (count := self._count()) is None:
@@ -189,7 +231,7 @@ def as_argument(x: Any) -> Any:
 
 def length(x: Any) -> Any:
     """What `len` gives in traced code, where a size may be a symbol."""
-    return x.length() if type(x) is Grown else rows(x)
+    return x.length() if isinstance(x, Measured) else rows(x)
 
 
 def _element(like: Like, rows: Iterator[Tracer]) -> Any:
@@ -215,15 +257,18 @@ def like_in_data(item: Any) -> Like | None:
 class Listed:
     """A list of the rows of arrays of results, each of which holds a leaf of the elements."""
 
-    __slots__ = ("like", "slots")
+    __slots__ = ("first", "like", "slots")
 
-    def __init__(self, like: Like, slots: Sequence[Any]) -> None:
+    def __init__(self, first: Any, like: Like, slots: Sequence[Any]) -> None:
+        """`first` is the structure of the elements before these."""
+        self.first = first
         self.like = like
         self.slots = tuple(slots)
 
     def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """The list."""
-        return _listed(self.like, iter([slot.of(leaves, args) for slot in self.slots]))
+        rows = _listed(self.like, iter([slot.of(leaves, args) for slot in self.slots]))
+        return [*rebuild(self.first, leaves, args), *rows]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Listed) and self._told() == other._told()
@@ -232,7 +277,7 @@ class Listed:
         return hash(self.like)
 
     def _told(self) -> Any:
-        return self.like, [slot.index for slot in self.slots]
+        return value_key(self.first), self.like, [slot.index for slot in self.slots]
 
 
 def _listed(like: Like, arrays: Iterator[Array]) -> list[Any]:

@@ -29,12 +29,13 @@ from minicc.frontends.trace.loops.carried import (
     same_type,
     strides_of,
 )
+from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.sides import closed_in, outer
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
-from minicc.ir.rewrite import live
+from minicc.ir.rewrite import copied, live
 from minicc.ir.types import I64
 
 
@@ -101,9 +102,17 @@ class Rest:
     def is_sure(self, recorded: Sequence[Op], rounds: Set[str], unsure: Set[Value]) -> bool:
         """Whether what it does is the same in all rounds, and can't fail."""
         self._ops = live(recorded, [*self._changed.values()])
+        within = [op for outer in self._ops for r in outer.regions for op in r.ops]
+        if self._is_within and any(map(symbols_in, within)):
+            return False  # what is around turns extents of rounds into expressions, and not twice
         return all(
             symbols_in(op).isdisjoint(rounds) and unsure.isdisjoint(op.results) for op in self._ops
         )
+
+    @property
+    def _is_within(self) -> bool:
+        """Whether the loop's extents stay what they are in the sample for now."""
+        return bool(self.recorder.loops or self.recorder.rounds.sizes)
 
     def finish(
         self,
@@ -142,13 +151,13 @@ class Rest:
             return dict(last)
         left = [*self._changed.values()]
         captured = dict.fromkeys([*outer(self._ops, left), *self._changed])
-        made = self.recorder.emit_all(
-            graph.If,
-            goes_on,
-            [last.get(v, v) for v in captured],
-            then=closed_in(captured, self._ops, left),
-            other=closed_in(captured, [], [*self._changed]),
-        )
+        then = closed_in(captured, self._ops, left)
+        other = closed_in(captured, [], [*self._changed])
+        if not self._is_within:
+            then, other = in_all_rounds(then), in_all_rounds(other)
+        given = [last.get(v, v) for v in captured]
+        then = copied(then)  # for a round has these ops, too
+        made = self.recorder.emit_all(graph.If, goes_on, given, then=then, other=other)
         return {**last, **dict(zip(self._changed, made, strict=True))}
 
 

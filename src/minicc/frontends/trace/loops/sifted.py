@@ -18,7 +18,7 @@ from minicc.frontends.trace.dispatch import value_of
 from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.loops.body import State
 from minicc.frontends.trace.loops.carried import Unlike
-from minicc.frontends.trace.loops.filled import common
+from minicc.frontends.trace.loops.filled import common, is_flat
 from minicc.frontends.trace.loops.grown import Grown, like_in_data
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.numbers import checked
@@ -51,18 +51,30 @@ class Sifted:
         Raises Unlike where these are not all of one kind.
         """
         self.recorder = recorder
-        like = common([*map(like_in_data, before), *map(like_in_data, items)])
+        like = common([*map(like_in_data, items)])
         self._items = [[value_of(recorder, x) for x in leaves(item)] for item in items]
         if like is None or len({tuple([v.type for v in values]) for values in self._items}) > 1:
             raise Unlike("gets elements of several kinds, as a condition decides")
         self.like = like
         self._before = [leaves(item) for item in before]
-        if any(_is_shared(x) for item in self._before for x in item):
-            raise Unlike("begins with an array that has other names")
+        shared = any(_is_shared(x) for item in self._before for x in item)
+        # those that are no rows of an array that the list is all that holds
+        self._first = [*before] if shared or {like} < {like, *map(like_in_data, before)} else []
+        if self._first:
+            self._before = []
+            self._require_rows()
         self._all = all(yes is True for yes in added)
         self._added = [] if self._all else [value_of(recorder, yes) for yes in added]
         self._room: tuple[int, ...] = ()
         self._most: int | None = None  # elements that there is room for, where there may be more
+
+    def _require_rows(self) -> None:
+        """Unlike where the first elements are not of the shapes of those that rounds append."""
+        shapes = [v.type.extents for v in self._items[0]]
+        for item in self._first:
+            found = [value_of(self.recorder, x).type.extents for x in leaves(item)]
+            if like_in_data(item) is None or found != shapes or not is_flat(self.like):
+                raise Unlike("begins with elements of other kinds than it gets")
 
     def rows(self) -> list[Value]:
         """What a loop stacks: the leaves of each element, and which of these are appended."""
@@ -141,7 +153,7 @@ class Sifted:
                 mask = Dispatch.call(recorder, "concatenate", ([yes, mask],), {})
         if mask is not None:
             columns = [Masked(column, mask, None, None, refusal, count) for column in columns]
-        return Grown(self.like, columns, refusal)
+        return Grown(self.like, columns, refusal, self._first)
 
     def _side_by_side(self, arrays: Sequence[Tracer]) -> Tracer:
         """The rows of arrays, the first of each, then the second, and so on."""

@@ -46,7 +46,8 @@ class Site(NamedTuple):
         return names_of(self.frame)
 
     def bind(self, names: dict[str, Any]) -> None:
-        """Bind local names of the frame."""
+        """Bind local names of the frame; those that are none of Python's are passed over."""
+        names = {n: v for n, v in names.items() if n.isidentifier()}
         if not names:
             return
         seen = self.frame.f_locals

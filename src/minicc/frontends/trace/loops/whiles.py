@@ -399,7 +399,7 @@ class WhileCapture(Capture):
         self._forget()
         self._bind_results(made_of, results, rounds)
         given = self.appends.give_last(iter(made_of[lists:]), partial(WrittenOut, self))
-        self.site.bind({**given})
+        self.site.bind(self.read_back.lists | given)
         for around in recorder.loops[-1:]:
             around.keep_from(self, surely=False)
         if self.turn is not None:

@@ -1,0 +1,57 @@
+"""What a function does with a list that an instruction reads from a local name."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Sequence
+from typing import Literal
+
+from minicc.frontends.trace.loops.liveness import local
+
+Use = Literal["adds", "looks", "other"]
+
+_ADDS = ("append", "extend")
+_TESTS = ("POP_JUMP", "UNARY_NOT", "TO_BOOL")
+# instructions of a key, each of which leaves at most one value in place of those that it takes
+_OF_KEYS = ("LOAD_", "PUSH_NULL", "BINARY_OP", "BINARY_SUBSCR", "UNARY_NEGATIVE", "PRECALL", "CALL")
+
+
+def use_at(steps: Sequence[dis.Instruction], n: int) -> Use:
+    """What is done with the list that an instruction reads: it `adds` to it, or `looks` at it.
+
+    It looks where it takes an element by a key, the length, or whether there are elements.
+    """
+    if len(local(steps[n])[0]) != 1 or n + 1 >= len(steps):
+        return "other"  # an instruction that reads two names
+    after = steps[n + 1]
+    if after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in _ADDS:
+        return "adds"
+    if after.opname.startswith(_TESTS) or _is_length(steps, n) or _is_element(steps, n):
+        return "looks"
+    return "other"
+
+
+def _is_length(steps: Sequence[dis.Instruction], n: int) -> bool:
+    """Whether an instruction reads the one argument of `len`."""
+    before = steps[n - 2] if n > 1 and steps[n - 1].opname == "PUSH_NULL" else steps[n - 1]
+    call = steps[n + 2] if n + 2 < len(steps) and steps[n + 1].opname == "PRECALL" else steps[n + 1]
+    of_len = before.opname == "LOAD_GLOBAL" and before.argval == "len"
+    return of_len and call.opname == "CALL" and call.arg == 1
+
+
+def _is_element(steps: Sequence[dis.Instruction], n: int) -> bool:
+    """Whether an element of what an instruction reads is taken, by a key that is plain enough."""
+    depth = 1  # values on the stack from the list on
+    for step in steps[n + 1 :]:
+        if depth == 2 and _takes_element(step):
+            return True
+        arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        effect = dis.stack_effect(step.opcode, arg, jump=False)
+        if not step.opname.startswith(_OF_KEYS) or depth <= 1 - effect:
+            return False
+        depth += effect
+    return False
+
+
+def _takes_element(step: dis.Instruction) -> bool:
+    return step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]")
