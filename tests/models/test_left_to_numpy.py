@@ -404,3 +404,19 @@ def test_small_numbers_that_are_read_one_after_the_other() -> None:
     for x in np.random.default_rng(0).integers(0, 9, (80, 4)):
         assert g(x) == f(x)
     assert g.explain().traced < 25
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_what_is_too_long_is_not_tried_at_each_size() -> None:
+    def f(x: Any) -> Any:
+        sums: dict[Any, Any] = {}
+        for i in range(len(x)):
+            for j in range(len(x)):
+                sums[i, j] = x[i] * x[j] + sums.get((i - 1, j), 0)
+        return sum(sums.values())
+
+    jitted = minicc.jit(f, threads=1)
+    for n in range(80, 87):
+        x = np.random.default_rng(n).random(n)
+        np.testing.assert_allclose(jitted(x), f(x))
+    assert "was traced 2 times" in str(jitted.explain())

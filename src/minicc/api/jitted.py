@@ -269,6 +269,7 @@ class Jitted:
             known = given_up.code == _OVERLAP and self._parameters.overlaps
             if not (known or given_up.code in _PLAIN) or effects:
                 raise given_up from None  # NumPy would have the effects again
+            self._patience.leave(given_up.code)
             found = self._left_to_numpy(call, given_up)
         self._known.keep(call, found, self._parameters.paths(call.values))
         return found

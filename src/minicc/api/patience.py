@@ -12,14 +12,19 @@ are programs kept, what comes must come more often each time before it has one.
 
 Values that Python reads of data are new in each call more often than kinds of arguments are. So
 less may be spent on them in vain: a few traces, or a long one.
+
+A trace that is given up since it is too long has taken seconds, and those of other sizes are as
+long: after two of them a call must come again, and more often each time, before it has another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
+_TOO_LONG = "MC0247"
 _FREE = 8  # traces that may have served no other call yet
 _FREE_OF_DATA = 3  # such that a value of data was for
+_GIVEN_UP = 3  # such traces that one counts as besides which was too long
 _LONG = 64  # ops of which a trace counts as one more
 _WORTH = 64  # calls that programs serve that make up for a trace
 _RAREST = 256  # refusals of equal calls, at most, until one is traced
@@ -55,6 +60,12 @@ class Patience:
     def spend(self, work: int) -> None:
         """Note the ops of a trace."""
         self._of_data += work // _LONG
+
+    def leave(self, code: str) -> None:
+        """Note a trace after which NumPy runs such calls, as an error with a code says why."""
+        if code == _TOO_LONG:
+            self._unused += _GIVEN_UP
+            self._again = min(2 * self._again, _RAREST)
 
     def allows(self, need: Hashable, served: int, of_data: bool) -> bool:
         """Whether a call may be traced, after so many that programs served since the last question.
