@@ -310,19 +310,15 @@ class Tracer(Operators):
 
     def _is_asked(self, frame: FrameType) -> bool:
         """Whether the user's code asks for extents, of which some may be no numbers."""
-        return bool(self.recorder.rounds.used or self.recorder.rounds.sizes) and self._is_users(
-            frame
-        )
+        rounds = self.recorder.rounds
+        return bool(rounds.used or rounds.sizes) and self._is_users(frame)
 
     def _is_users(self, frame: FrameType) -> bool:
         return id(frame.f_globals) in self.recorder.user_globals
 
-    def _shown(self, shape: tuple[int, ...]) -> Any:
-        return Dispatch.shown(self.recorder, shape)
-
     def _seen_in(self, frame: FrameType) -> tuple[int, ...]:
         shape = self._extents()
-        return self._shown(shape) if self._is_asked(frame) else shape
+        return Dispatch.shown(self.recorder, shape) if self._is_asked(frame) else shape
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -377,7 +373,7 @@ class Tracer(Operators):
     def _count(self, each: int, frame: FrameType) -> int:
         """How many elements there are, times what each has."""
         count = each * math.prod(self._extents())
-        return self._shown((count,))[0] if self._is_asked(frame) else count
+        return Dispatch.shown(self.recorder, (count,))[0] if self._is_asked(frame) else count
 
     def __getattr__(self, name: str) -> Any:
         self.need(name)

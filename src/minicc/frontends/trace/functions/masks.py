@@ -136,7 +136,7 @@ class Masked(Pending, Measured):
     def length(self) -> Any:
         """How many elements there are, as `len` tells it."""
         number = self._number
-        return self._shown(self._extents())[0] if number is None else number
+        return Dispatch.shown(self.recorder, self._extents())[0] if number is None else number
 
     def _seen_in(self, frame: FrameType) -> tuple[Any, ...]:
         number = self._number if self._is_users(frame) else None

@@ -84,6 +84,8 @@ class Appends:
         self.count = count
         self.names = names
         known = count > SEVERAL if type(count) is int else count is None or _is_size(count)
+        self._takes = known
+        self._reach = reach
         self.lists = {
             n: names[n]
             for n in sorted(appended)
@@ -101,6 +103,14 @@ class Appends:
         self.rows: list[Value] = []
         self._starts: dict[int, Any] = {}  # what stands for it in the body, with what it was before
         self._leaves: list[Any] = []
+
+    def add(self, lists: Mapping[str, list[Any]]) -> bool:
+        """Take lists from elsewhere than local names; False where no list may change."""
+        self.lists |= lists
+        self._held |= lists.keys()
+        self._reach.spare(self.lists.values())
+        self.lengths |= {n: len(x) for n, x in lists.items()}
+        return self._takes
 
     @property
     def _is_open(self) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from minicc.errors import UserError
 from minicc.frontends.trace.loops.extents import (
     DataSize,
     Extent,
@@ -19,7 +22,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import affine, graph
 from minicc.ir.affine import Dim, Expr
-from minicc.ir.core import Function, Op, Region, Value
+from minicc.ir.core import Function, Op, Region, Value, region_key
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import live, substituted
 
@@ -183,6 +186,33 @@ def in_all_sizes(recorder: Recorder, function: Function) -> Function:
     demands = tuple([(affine.minimum(n, 0), 0) for n in rounds.sizes.demands])
     attrs = {**function.attrs, "demands": demands} if demands else function.attrs
     return Function(function.name, made, attrs, function.result_names)
+
+
+def same_in_all(
+    rounds: Rounds, states: Sequence[State], ops: Sequence[Op], rows: Sequence[Value], sampled: Any
+) -> tuple[str, Any]:
+    """Why the recording of a sample may not be what each round does, and what tells it apart.
+
+    `sampled` is what told another sample apart, if there was one.
+    """
+    try:
+        left = [*[s.after for s in states], *rows, *[n.number for n in rounds.data.values()]]
+        _, body = closed([s.arg for s in states], live(ops, left), left)
+        body = in_all_rounds(body)
+        recorded = region_key(body)
+    except (UserError, ValueError, TypeError) as error:
+        return f"not all rounds are alike: {error}", None
+    if sampled not in (None, recorded):
+        return "an extent that depends on the round is taken for a number", recorded
+    return undecided(body, rounds), recorded
+
+
+def zeros_of(recorder: Recorder, value: Value) -> Value:
+    """Zeros of the type of a value."""
+    extents, element = value.type.extents, value.type.dtype
+    if recorder.rounds.sizes:
+        return recorder.broadcast(recorder.scalar(0, element), extents)
+    return recorder.lift(np.zeros(extents, element.numpy))
 
 
 def undecided(body: Region, rounds: Rounds) -> str:

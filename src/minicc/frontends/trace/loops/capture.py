@@ -10,10 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.errors import UserError
 from minicc.frontends.trace.loops.aliases import Aliases
 from minicc.frontends.trace.loops.appended import Appends
-from minicc.frontends.trace.loops.body import State, closed, emit_loop, symbols_of, undecided
+from minicc.frontends.trace.loops.body import State, emit_loop, same_in_all, symbols_of, zeros_of
 from minicc.frontends.trace.loops.carried import (
     Carried,
     CarriedArray,
@@ -25,13 +24,13 @@ from minicc.frontends.trace.loops.carried import (
     same_type,
 )
 from minicc.frontends.trace.loops.choices import Choices, Chooser, is_worth_a_branch
-from minicc.frontends.trace.loops.extents import DataSize, Extent, in_all_rounds
+from minicc.frontends.trace.loops.containers import Containers
+from minicc.frontends.trace.loops.extents import DataSize, Extent
 from minicc.frontends.trace.loops.gone import Gone
-from minicc.frontends.trace.loops.guesses import guessed, wrong_names
+from minicc.frontends.trace.loops.guesses import found_before, guessed, wrong_names
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
-from minicc.frontends.trace.loops.read_back import ReadBack
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.needed import lost
@@ -41,7 +40,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.restarts import Again, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine
-from minicc.ir.core import Value, region_key
+from minicc.ir.core import Value
 from minicc.ir.rewrite import live
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
@@ -77,7 +76,7 @@ class Capture:
         known = None if self.goes_on else count
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         learned = recorder.learned[self.key]
-        self.read_back = ReadBack(recorder, learned, site.code.read_back, self.appends.lists)
+        self.containers = Containers(recorder, learned, site.code, self.appends, reach)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, Written] = {}
@@ -100,10 +99,8 @@ class Capture:
         round of one around. What an earlier recording of that one made may be alive, but holds a
         value of that recording.
         """
-        recorder, loops = self.recorder, self.recorder.loops
-        boxes, found = recorder.found.get((self.key, self.first, self.stride), ((), ()))
-        gone = {id(b) for around in loops for b in around.made_before()} if boxes else ()
-        arrays = [box for ref in boxes if (box := ref()) is not None and id(box) not in gone]
+        recorder = self.recorder
+        arrays, found = found_before(recorder, (self.key, self.first, self.stride))
         names, more = guessed(recorder, self.site.code, self._names, found, self.goes_on)
         self._written = {id(b): Written(b) for b in [*arrays, *more] if id(b) in self._roots}
         return names
@@ -113,7 +110,7 @@ class Capture:
         guesses = {n: c for n, c in self._carried.items() if n in self._guessed}
         names = wrong_names(guesses, self._fresh, now)
         arrays = (self._guessed & self._written.keys()) - self._touched.keys()
-        self.site.bind({n: self._names[n] for n in names})
+        self.bind({n: self._names[n] for n in names})
         for n in names:
             del self._carried[n]
         for key in arrays:
@@ -157,7 +154,7 @@ class Capture:
             w.box.hold(w.arg, self._roots[id(w.box)][2])
         # a name that only an earlier way bound must not be taken for what this one did
         fresh = {n: _UNBOUND for n in self._bound if n not in self._names} | self._fresh
-        fresh |= self.read_back.begin(self._fresh)
+        fresh |= self.containers.begin(self._names, self._fresh)
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
@@ -181,12 +178,11 @@ class Capture:
         recorder = self.recorder
         self._require_innermost()
         added = self.appends.take(self.choices)
-        if changed := self.reach.changed():
-            recorder.write_out(f"a round changes `{changed}`")
         now = self._names_now()
+        if lists := self.containers.take_lists():
+            return self._begin_again(lists)
         added |= self.aliases.note(now)
-        roots = self._roots.values()
-        touched = {id(b): b for b, _, version in roots if b.version != version}
+        touched = {id(b): b for b, _, version in self._roots.values() if b.version != version}
         self._touched |= touched
         if self.choices.asked or self.choices.ways:
             contents = {k: b.content for k, b in touched.items()}
@@ -194,7 +190,7 @@ class Capture:
                 self.reset()
                 return False
             now = self._all_ways(now)
-        if why := self.read_back.note(self._names, now, self.site.code):
+        if why := self.containers.note(self._names, now, self.site.code):
             self._fail(why)
         wrong = self._let_go(now)
         self._start, self._fresh = {}, {}
@@ -202,7 +198,7 @@ class Capture:
         code = self.site.code
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
-        kept |= self.read_back.now().keys()
+        kept |= self.containers.names()
         names = [n for n in kept & self._bound if n not in wrong and self._is_new(n, now[n])]
         names += mistaken(recorder, self._carried, now)
         try:
@@ -238,9 +234,20 @@ class Capture:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
 
+    def _begin_again(self, names: set[str]) -> bool:
+        """Begin the recording again, where names stand for what they did not; False."""
+        self._bound -= names
+        self.recorder.leave(self._outer)
+        self.recorder.loops.pop()
+        self._leave_rounds()
+        self.choices = Choices(self.recorder)
+        self.reset()
+        return False
+
     def _names_now(self) -> dict[str, Any]:
         """The names at the end of a way, of which those that it has bound are noted."""
-        now = self.site.names() | self.read_back.now()
+        now = self.site.names() | self.containers.now()
+        self._names |= self.containers.before()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
         return now
 
@@ -266,20 +273,12 @@ class Capture:
 
     def _same_in_all(self) -> str:
         """Why the recording of a sample may not be what each round does; empty where it is."""
-        if not self.recorder.rounds.used:
+        rounds = self.recorder.rounds
+        if not rounds.used:
             return ""
-        try:
-            data = self.recorder.rounds.data.values()
-            rows = self.appends.rows
-            left = [*[s.after for s in self.states], *rows, *[size.number for size in data]]
-            _, body = closed([s.arg for s in self.states], live(self._ops, left), left)
-            body = in_all_rounds(body)
-            self._recorded = region_key(body)
-        except (UserError, ValueError, TypeError) as error:
-            return f"not all rounds are alike: {error}"
-        if self._sampled not in (None, self._recorded):
-            return "an extent that depends on the round is taken for a number"
-        return undecided(body, self.recorder.rounds)
+        rows, sampled = self.appends.rows, self._sampled
+        why, self._recorded = same_in_all(rounds, self.states, self._ops, rows, sampled)
+        return why
 
     def _asked(self) -> dict[str, Any]:
         """What else a way leaves, under names that are none of Python's."""
@@ -289,7 +288,7 @@ class Capture:
         """The names after all ways, and the arrays that they write to, as conditions choose."""
         code = self.site.code
         live = {*(code.carried | code.left) & self._bound, *self._asked()}
-        live |= self.read_back.fill(way.names for way in self.choices.ways)
+        live |= self.containers.fill(way.names for way in self.choices.ways)
         live |= {*self.appends.told(self.choices, self.number), *self.aliases.asked}
         boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
         args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
@@ -301,7 +300,7 @@ class Capture:
             boxes[k].hold(content, self._roots[k][2] + 1)
         self._forget()
         bound = {n: way.names.get(n) for n in self._bound}
-        self.site.bind({n: v for n, v in bound.items() if v is not now.get(n)})
+        self.bind({n: v for n, v in bound.items() if v is not now.get(n)})
         return {**now, **way.names, **bound}
 
     def keep_from(self, inner: Capture, surely: bool) -> None:
@@ -323,11 +322,16 @@ class Capture:
         plain = type(now) is type(before) and type(now) in PLAIN
         return now is not before and not (plain and value_key(now) == value_key(before))
 
+    def bind(self, names: dict[str, Any]) -> None:
+        """Bind names, those of the frame and those of places of containers."""
+        self.site.bind(names)
+        self.containers.bind(names)
+
     def reset(self) -> None:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
-        changed = self._bound.union(self._carried, self.read_back.lists)
-        self.site.bind({n: self._names[n] for n in changed if n in self._names})
+        changed = self._bound.union(self._carried, self.containers.lists)
+        self.bind({n: self._names[n] for n in changed if n in self._names})
 
     def left(self) -> NoReturn:
         """Begin the trace anew: a round has left the loop."""
@@ -369,7 +373,7 @@ class Capture:
             recorder.write_out("a name is not bound in each round")
         self.aliases.require_own(now, self._roots)
         rounds = (self.number, *recorder.rounds.data)
-        left = [now[n] for n in self.site.code.left & now.keys()]
+        left = [now[n] for n in (self.site.code.left | self.containers.places()) & now.keys()]
         self.appends.require_apart(self._roots, self._carried, rounds, left)
         return [*states, *self.aliases.states()]
 
@@ -414,9 +418,10 @@ class Capture:
         self._settle(made, results)
         least = self.count.bounds()[0] if type(self.count) is Index else self.count
         last = {s.arg: results[s.after] for s in self.states}
-        self.aliases.end(self._names, self.site.names(), least, last, partial(WrittenOut, self))
+        now = self.site.names() | self.containers.held()
+        self.aliases.end(self._names, now, least, last, partial(WrittenOut, self))
         grown = self.appends.give(stacked, self.number, inner, partial(WrittenOut, self))
-        self.site.bind(self.read_back.lists | grown)
+        self.bind(self.containers.lists | grown)
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:
@@ -462,13 +467,7 @@ class Capture:
 
     def _last(self, content: Value) -> State:
         """A state that only says what the last round made."""
-        extents = content.type.extents
-        if self.recorder.rounds.sizes:
-            zero = self.recorder.scalar(0, content.type.dtype)
-            nothing = self.recorder.broadcast(zero, extents)
-        else:
-            nothing = self.recorder.lift(np.zeros(extents, content.type.dtype.numpy))
-        return State(nothing, Value(content.type), content)
+        return State(zeros_of(self.recorder, content), Value(content.type), content)
 
     def _restore(self) -> None:
         for box, content, version in self._roots.values():
@@ -494,4 +493,4 @@ class Capture:
         for n, c in self._carried.items():
             if c.afters:
                 last[n] = c.boxed(self.recorder, iter([results[v] for v in c.afters]))
-        self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
+        self.bind({n: v for n, v in last.items() if v is not self._now[n]})

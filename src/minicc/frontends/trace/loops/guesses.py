@@ -47,6 +47,17 @@ def guessed(
     return names, [held[n].root for n in sorted(written)]
 
 
+def found_before(recorder: Recorder, loop: Any) -> tuple[list[Tracer], Container[str]]:
+    """What was carried when a loop was captured in another round of one around it.
+
+    That is the arrays that are still alive, and names. What an earlier recording of the loop around
+    made may be alive, but holds a value of that recording.
+    """
+    boxes, names = recorder.found.get(loop, ((), ()))
+    gone = {id(b) for around in recorder.loops for b in around.made_before()} if boxes else ()
+    return [box for ref in boxes if (box := ref()) is not None and id(box) not in gone], names
+
+
 def wrong_names(
     names: Mapping[str, Carried], start: Mapping[str, Any], now: Mapping[str, Any]
 ) -> set[str]:

@@ -13,7 +13,7 @@ import inspect
 import types
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,19 @@ _OPERATORS = frozenset(
 ) - {n for n in dir(object) if n not in ("__getattribute__", "__eq__", "__ne__", "__hash__")}
 
 
+class Container(NamedTuple):
+    """A tuple, list or dict that a body reaches, and what was in it."""
+
+    name: str
+    value: Any
+    was: Any
+    spared: set[int]
+
+    def is_spared(self) -> bool:
+        """Whether it may change in other ways."""
+        return id(self.value) in self.spared
+
+
 class Reach:
     """The objects that some names lead to; `why` says what among them may change unseen."""
 
@@ -60,7 +73,7 @@ class Reach:
         self._seen: dict[int, Any] = {}
         self._again: set[int] = set()
         self._spared: set[int] = set()
-        self._containers: list[tuple[str, Any, Any]] = []
+        self.containers: list[Container] = []
         self._objects: list[tuple[str, Any]] = []
         self._attributes: set[str] = set()
 
@@ -96,7 +109,8 @@ class Reach:
             return
         self._seen[id(x)] = x
         if isinstance(x, tuple) or type(x) in (list, dict):
-            self._containers.append((name, x, x if isinstance(x, tuple) else x.copy()))
+            was = x if isinstance(x, tuple) else x.copy()
+            self.containers.append(Container(name, x, was, self._spared))
             for v in x.values() if type(x) is dict else x:
                 self.visit(v, name)
         elif x is length or x is power:
@@ -159,12 +173,8 @@ class Reach:
 
     def spare(self, lists: Iterable[list[Any]]) -> None:
         """Let these lists change, and no others any more."""
-        self._spared = set(map(id, lists))
-
-    def changed(self) -> str:
-        """Which list or dict is not what it was; empty where all are."""
-        kept = (c for c in self._containers if id(c[1]) not in self._spared)
-        return next((name for name, x, was in kept if not _same(x, was)), "")
+        self._spared.clear()
+        self._spared.update(map(id, lists))
 
 
 def _is_pure(x: Any) -> bool:
@@ -172,12 +182,3 @@ def _is_pure(x: Any) -> bool:
     if isinstance(x, type) and issubclass(x, BaseException):
         return True
     return isinstance(x, (type, types.BuiltinFunctionType)) and x in _PURE
-
-
-def _same(x: Any, was: Any) -> bool:
-    if len(x) != len(was):
-        return False
-    if type(x) is dict:
-        pairs: Iterable[tuple[Any, Any]] = zip(x.items(), was.items(), strict=True)
-        return all(a[0] is b[0] and a[1] is b[1] for a, b in pairs)
-    return all(a is b for a, b in zip(x, was, strict=True))

@@ -12,15 +12,15 @@ where that is so many before the end in every round.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Set
+from typing import Any, NoReturn
 
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.loops.body import zeros_of
 from minicc.frontends.trace.loops.carried import Unlike
 from minicc.frontends.trace.loops.choices import ANY
-from minicc.frontends.trace.loops.code import LoopCode
 from minicc.frontends.trace.loops.gone import Gone, Measured
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.learned import Learned
@@ -32,8 +32,8 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
 
 
-class Filling(Measured):
-    """A list in a round that appends to it; what is not defined here is never done with it.
+class Filling(Gone, Measured):
+    """A list in a round that appends to it; where anything else is done, the loop is written out.
 
     `filled` is the list itself, which gets what is appended, and loses that after the recording.
     """
@@ -50,6 +50,21 @@ class Filling(Measured):
         self._counts = False  # whether the length goes from round to round
         self.lacks = False  # whether one was looked at that is not in the list as the loop begins
         self.guesses = False  # or one whose place before the end was not known
+
+    @property
+    def __class__(self) -> Any:
+        return list
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None:
+        raise TypeError("a list stays one")
+
+    def __getattr__(self, name: str) -> Any:
+        return self.look()
+
+    def look(self, *args: Any) -> NoReturn:
+        """Begin the trace again, with the loop written out."""
+        self.recorder.write_out(f"`{self.name}` is looked at where a round adds to it")
 
     def begin(self, fresh: Mapping[str, Any]) -> None:
         """Begin a round, where names have fresh values."""
@@ -85,7 +100,7 @@ class Filling(Measured):
             gap = key - self.length()
             place = gap if type(gap) is int and gap < 0 else None
         if place is None:
-            self.recorder.write_out(f"`{self.name}` is looked at where a round adds to it")
+            self.look()
         return self._checked(-place) if self._lacks(-place) else self._at(-place)
 
     def now(self) -> dict[str, Any]:
@@ -156,9 +171,7 @@ class Filling(Measured):
         content = content_of(self.recorder, leaf)
         if not isinstance(content, Value):
             return Tracer(self.recorder, np.zeros_like(content), scalar=_is_scalar(leaf))
-        zero = self.recorder.scalar(0, content.type.dtype)
-        zeros = self.recorder.broadcast(zero, content.type.extents)
-        return Tracer(self.recorder, zeros, scalar=_is_scalar(leaf))
+        return Tracer(self.recorder, zeros_of(self.recorder, content), scalar=_is_scalar(leaf))
 
     def _element(self, place: int) -> str:
         return f"{self.name}[-{place}]"
@@ -183,8 +196,17 @@ class ReadBack:
         lists: Mapping[str, list[Any]],
     ) -> None:
         """Of some `lists` by their names, those that rounds look at."""
-        self.lists = {n: x for n, x in lists.items() if n in names}
-        self._filling = {n: Filling(recorder, learned, n, x) for n, x in self.lists.items()}
+        self._recorder = recorder
+        self._learned = learned
+        self.lists: dict[str, list[Any]] = {}
+        self._filling: dict[str, Filling] = {}
+        self.add({n: x for n, x in lists.items() if n in names})
+
+    def add(self, lists: Mapping[str, list[Any]]) -> None:
+        """Have lists bound to a `Filling`, too."""
+        self.lists |= lists
+        of_rounds = self._recorder, self._learned
+        self._filling |= {n: Filling(*of_rounds, n, x) for n, x in lists.items()}
 
     def begin(self, fresh: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a round; what names are bound to in it."""
@@ -196,16 +218,19 @@ class ReadBack:
         """What goes from round to round, under names that are none of Python's."""
         return {n: v for x in self._filling.values() for n, v in x.now().items()}
 
-    def note(self, names: dict[str, Any], now: Mapping[str, Any], code: LoopCode) -> str:
+    def note(self, names: dict[str, Any], now: Mapping[str, Any], left: Set[str]) -> str:
         """Add what that is before the first round to `names`; why a loop can't be captured.
 
-        `now` is what a round leaves of all names.
+        `now` is what a round leaves of all names, of which those `left` are read afterwards.
         """
         try:
+            names_left = left & now.keys()
+            if any(type(now[n]) is Filling and n not in self.lists for n in names_left):
+                raise Unlike("a name is bound to a list to which rounds append")
             self._require_long_enough(now)
             for x in self._filling.values():
                 names |= x.before(now)
-            self._require_apart([now[n] for n in (code.carried | code.left) & now.keys()])
+            self._require_apart([now[n] for n in names_left])
         except Unlike as error:
             return str(error)
         return ""

@@ -127,7 +127,7 @@ class WhileCapture(Capture):
     def begin(self) -> Index:
         if not self.choices.sides:
             self._asks = Value(TensorType(BOOL), "asks")
-            self.ways_out = []
+            self.ways_out, self._seen = [], []
             self._rest = None
         self._path = {}
         number = super().begin()
@@ -240,8 +240,9 @@ class WhileCapture(Capture):
 
     def _left_here(self) -> Left:
         """What a round binds names to that ends here, and what it has written to arrays."""
-        alive = self.site.code.left
-        names = {n: v if n in alive else ANY for n, v in self._names_now().items()}
+        alive, now = self.site.code.left, self._names_now()
+        alive |= self.containers.places()
+        names = {n: v if n in alive else ANY for n, v in now.items()}
         names |= self.aliases.note_at_last(names)
         counts = self._counts()
         begun = bool(counts) and all(names.get(n) is self._start[n] for n in counts)
@@ -314,6 +315,8 @@ class WhileCapture(Capture):
         after = recorder.emit(graph.Add, number, told[_ROUNDS].value())
         self._rounds = State(number, number, after)  # of which no round asks the first
         states = super()._made(now)
+        if self.containers.places():
+            self._rest = None  # which knows of local names
         if self._rest is not None:
             read = {n: c for n, c in self._carried.items() if n in (self.test.rest or ())}
             if not self._rest.take(read, self._written, self._roots.keys()):
@@ -358,8 +361,8 @@ class WhileCapture(Capture):
         """
         self._end()
         recorder = self.recorder
-        dead = self._bound - self.site.code.left - self._carried.keys()
-        self.site.bind(dict.fromkeys(dead))
+        dead = self._bound - self.site.code.left - self._carried.keys() - self.containers.places()
+        self.bind(dict.fromkeys(dead))
         for name in dead:
             del self._now[name]
         made = recorder.live(self._marker)
@@ -399,7 +402,7 @@ class WhileCapture(Capture):
         self._forget()
         self._bind_results(made_of, results, rounds)
         given = self.appends.give_last(iter(made_of[lists:]), partial(WrittenOut, self))
-        self.site.bind(self.read_back.lists | given)
+        self.bind(self.containers.lists | given)
         for around in recorder.loops[-1:]:
             around.keep_from(self, surely=False)
         if self.turn is not None:
@@ -407,7 +410,8 @@ class WhileCapture(Capture):
         ended = self._come_to_end(goes, made_of, rounds)
         done = Tracer(recorder, rounds, scalar=True)
         last = {s.arg: v for s, v in zip(self.states, made_of, strict=True)}
-        self.aliases.end(self._names, self.site.names(), done, last, partial(WrittenOut, self))
+        now = self.site.names() | self.containers.held()
+        self.aliases.end(self._names, now, done, last, partial(WrittenOut, self))
         return None if ended else Tracer(recorder, goes)
 
     def _begin_states(self) -> int:
@@ -429,7 +433,7 @@ class WhileCapture(Capture):
             return False
         last = {s.arg: v for s, v in zip(self.states, made, strict=True)}
         args = [s.arg for s in self.states[len(self._written) :]]
-        self.site.bind(rest.finish(goes_on, last, args, self._carried, rounds))
+        self.bind(rest.finish(goes_on, last, args, self._carried, rounds))
         return True
 
     def limit(self) -> Value:
@@ -480,7 +484,7 @@ class WhileCapture(Capture):
             box = bound.get(n, self._now[n])
             if isinstance(box, Tracer) and box.ndim:
                 box.unsure |= n not in self._sure
-        self.site.bind(bound)
+        self.bind(bound)
 
 
 def _inside(site: Site) -> frozenset[int]:
