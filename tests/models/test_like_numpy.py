@@ -222,3 +222,18 @@ def test_like_numpy(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
         got, wanted = outcomes
         both = [dict(enumerate(a)) for a in (mine, theirs)]
         assert differences((got, both[0]), (wanted, both[1]), lambda name: 0.0) == []
+
+
+def _pairs(x: Any) -> Any:
+    pairs = [(float(v), k) for k, v in enumerate(x)]
+    return min(pairs), pairs, {"last": pairs[-1]}
+
+
+def test_a_tuple_that_stands_twice_in_a_result_is_one_object() -> None:
+    compiled = minicc.jit(_pairs, threads=1)
+    for _ in range(2):
+        for run in (compiled, _pairs):
+            least, pairs, named = run(np.array([3.0, 1.0, 2.0]))
+            assert least is pairs[1]
+            assert named["last"] is pairs[2]
+            assert pairs == [(3.0, 0), (1.0, 1), (2.0, 2)]

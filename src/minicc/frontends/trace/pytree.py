@@ -127,7 +127,7 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
 def mapped_once(
     f: Callable[[Any, str], Any], value: Any, path: str, made: dict[int, Any] | None = None
 ) -> Any:
-    """The same, where a list or dict that stands twice is one object, as it was."""
+    """The same, where a tuple, list or dict that stands twice is one object, as it was."""
     made = {} if made is None else made
     if id(value) in made:
         return made[id(value)]
@@ -135,10 +135,10 @@ def mapped_once(
         names = getattr(value, "_fields", None)
         at = [f".{n}" for n in names] if names else [f"[{k}]" for k in range(len(value))]
         parts = [mapped_once(f, v, path + k, made) for k, v in zip(at, value, strict=True)]
-        return type(value)(*parts) if names else type(value)(parts)
-    if isinstance(value, list):
+        new: Any = type(value)(*parts) if names else type(value)(parts)
+    elif isinstance(value, list):
         pairs = enumerate(value)
-        new: Any = type(value)([mapped_once(f, v, f"{path}[{k}]", made) for k, v in pairs])
+        new = type(value)([mapped_once(f, v, f"{path}[{k}]", made) for k, v in pairs])
     elif type(value) is dict:
         new = {k: mapped_once(f, v, f"{path}[{k!r}]", made) for k, v in value.items()}
     else:
@@ -188,20 +188,20 @@ _STILL = (int, float, str, bool, type(None))  # what is no array, and holds none
 
 
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
-    """The structure with its slots filled; a slot, list or dict that stands twice is one object."""
+    """The structure with its slots filled; a slot or container that stands twice is one object."""
     if type(structure) is Slot:
         return structure.of(leaves, args)  # as most are
     made: dict[int, Any] = {}
 
     def filled(x: Any) -> Any:
         # without the paths of `mapped`, for results may be long lists of numbers
-        if isinstance(x, tuple):
-            parts = [e if type(e) in _STILL else filled(e) for e in x]
-            return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
         if id(x) in made:
             return made[id(x)]
-        if isinstance(x, list):
-            new: Any = type(x)([e if type(e) in _STILL else filled(e) for e in x])
+        if isinstance(x, tuple):
+            parts = [e if type(e) in _STILL else filled(e) for e in x]
+            new: Any = type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+        elif isinstance(x, list):
+            new = type(x)([e if type(e) in _STILL else filled(e) for e in x])
         elif type(x) is dict:
             new = {k: e if type(e) in _STILL else filled(e) for k, e in x.items()}
         elif hasattr(x, "of"):

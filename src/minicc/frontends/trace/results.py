@@ -182,14 +182,14 @@ class _OfData:
 def _with_plain_keys(outcome: Any, made: dict[int, Any]) -> Any:
     """A result whose dicts have Python's numbers and NumPy's scalars as keys, which were read.
 
-    A list or dict that stands twice is one object in it.
+    A tuple, list or dict that stands twice is one object in it.
     """
-    if type(outcome) is tuple:
-        return tuple([_with_plain_keys(v, made) for v in outcome])
     if id(outcome) in made:
         return made[id(outcome)]
-    if type(outcome) is Grown:
-        new: Any = _OfData(outcome)
+    if type(outcome) is tuple:
+        new: Any = tuple([_with_plain_keys(v, made) for v in outcome])
+    elif type(outcome) is Grown:
+        new = _OfData(outcome)
     elif type(outcome) is dict:
         new = {_plain(k): _with_plain_keys(v, made) for k, v in outcome.items()}
     elif type(outcome) is list:
