@@ -19,6 +19,7 @@ from minicc.frontends.trace.loops.choices import work
 from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
+    CALLERS,
     Action,
     Edge,
     Finish,
@@ -80,6 +81,8 @@ class Tree:
             if node not in after:
                 after[node] = {e.node for e in node.edges.values()}
                 left += after[node]
+        if any(isinstance(n.action, Host) and n.action.name == CALLERS for n in after):
+            return False  # if the function ran as it is, its caller would not be the user's line
         reads = sum(not isinstance(node.action, (Host, Finish)) for node in after)
         if reads and reads < _MANY and not _is_cyclic(after):
             return False

@@ -19,6 +19,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.host import library, on_host
+from minicc.frontends.trace.lines import warned, written
 from minicc.frontends.trace.numbers import Number, checked, has_term
 from minicc.frontends.trace.python_types import as_number
 from minicc.frontends.trace.recorder import Recorder
@@ -47,18 +48,13 @@ class Effects:
         return partial(written, self._recorder, value) if callable(value) else value
 
 
-def written(recorder: Recorder, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A call that others see, at each call; at once where a trace runs nothing."""
-    if recorder.path is None:
-        return function(*args, **kwargs)
-    return on_host(recorder, "print", function, args, kwargs, "others see what it does")
-
-
 def effects(recorder: Recorder, x: Any) -> Any:
     """What stands for a writer, or None."""
     if x is logging or isinstance(x, (logging.Logger, logging.LoggerAdapter, io.IOBase)):
         return Effects(recorder, x)
-    if x is warnings.warn or x is warnings.warn_explicit:
+    if x is warnings.warn:
+        return partial(warned, recorder)
+    if x is warnings.warn_explicit:
         return partial(written, recorder, x)
     return None
 

@@ -26,6 +26,7 @@ from minicc.ir.core import Array, Module, attribute_key
 from minicc.ir.types import is_free
 
 EDGES = 64  # outcomes of one break that are remembered
+CALLERS = "a warning of callers"  # of a line that is another one at each call
 _NUMBERS = (bool, int, float, complex)
 _NOWHERE: Mapping[int, int] = {}
 
@@ -242,7 +243,7 @@ class Host(Action):
 
     @property
     def is_effect(self) -> bool:
-        return self.name == "print"
+        return self.name in ("print", CALLERS)
 
     def identity(self) -> Any:
         return "host", self.name, value_key(self.template), value_key(self.named)

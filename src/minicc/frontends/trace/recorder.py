@@ -74,7 +74,7 @@ def type_of(array: Any) -> TensorType:
 class Recorder:
     """The state of one trace.
 
-    `user_globals` are the ids of the namespaces that the user's code runs in while it is traced;
+    `user_globals` are the user's namespaces, by the ids of those that their code is traced in;
     `inputs` are those of the segment that is recorded; `arguments` are the boxes of the function's
     arrays; `path` runs segments at breaks, and is None where values are not to be had.
     """
@@ -87,7 +87,7 @@ class Recorder:
         self.ahead = 1  # rounds of such loops, as long as they are in their first ones
         self._place = place or name
         self.closed = False
-        self.user_globals: set[int] = set()
+        self.user_globals: dict[int, dict[str, Any]] = {}
         self.captured: dict[str, Array] = {}
         self.namespace: Any = None
         self.kinds: dict[type, Any] = {}  # what stands for NumPy's classes

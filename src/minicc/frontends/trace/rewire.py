@@ -341,7 +341,7 @@ class Rewirer:
             own[LISTED], own[DRAWN] = Listing(self.recorder), Drawing(self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made
-            self.recorder.user_globals.add(id(made))
+            self.recorder.user_globals[id(made)] = original
         return self._globals[id(original)]
 
     def _fill_globals(self, f: types.FunctionType, namespace: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Listing(PythonType):
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._scope: dict[str, Any] = {"__builtins__": {}}
-        recorder.user_globals.add(id(self._scope))
+        recorder.user_globals[id(self._scope)] = self._scope
 
     def __call__(self, items: Iterator[Any], code: CodeType, cells: tuple[Any, ...] | None) -> Any:
         comprehension = FunctionType(code, sys._getframe(1).f_globals, code.co_name, None, cells)
