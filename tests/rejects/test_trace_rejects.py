@@ -1,8 +1,10 @@
 """What tracing refuses, with the whole text: code, reason, the user's line, what to do."""
 
+import functools
 import math
 import random
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -301,10 +303,11 @@ def _named(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_values_that_outlive_their_trace() -> None:
-    holder: list[Any] = []
-    trace_call(lambda x, keep: (keep(x), x)[1], (np.ones(2), holder.append), {})
+    holder = types.CellType()
+    keep = functools.partial(setattr, holder, "cell_contents")
+    trace_call(lambda x, keep: (keep(x), x)[1], (np.ones(2), keep), {})
     with pytest.raises(UserError, match="MC0183 error: a value of the trace of <lambda> is used"):
-        holder[0] + 1
+        holder.cell_contents + 1
 
 
 def test_what_the_function_raises_itself_passes() -> None:

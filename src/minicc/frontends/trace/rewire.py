@@ -66,6 +66,7 @@ from minicc.frontends.trace.sums import Sum
 from minicc.frontends.trace.tracer import Tracer
 from minicc.later import classes_of
 
+_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 # modules of Python of which some members are replaced
 _LOOKED_INTO = LOOKING | {"sys", "warnings"}
@@ -156,6 +157,8 @@ class Rewirer:
         source = impure(self.recorder, x, name)
         if source is not None:
             return source
+        if isinstance(x, _BOUND) and not isinstance(x.__self__, (types.ModuleType, type(None))):
+            return getattr(self.read("attribute", x, "__self__", x.__self__), x.__name__)
         if looks(x):
             return Solid(x)
         if type(x) is np.ndarray:
@@ -172,8 +175,8 @@ class Rewirer:
         if isinstance(x, types.MethodType):
             return types.MethodType(self.value(x.__func__, name), self.value(x.__self__, name))
         if isinstance(x, partial):
-            named = {k: self.value(v, f"{name} {k}") for k, v in x.keywords.items()}
-            args = [self.value(v, f"{name}[{k}]") for k, v in enumerate(x.args)]
+            args = self.read("attribute", x, "args", x.args)
+            named = self.read("attribute", x, "keywords", x.keywords)
             return partial(self.value(x.func, name), *args, **named)
         if isinstance(x, types.ModuleType):
             file = getattr(x, "__file__", None)
@@ -182,9 +185,13 @@ class Rewirer:
         wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
             return self.value(wrapped, name)
+        return self._held(x, name)
+
+    def _held(self, x: Any, name: str) -> Any:
+        """What stands for a container, or for an object or a class."""
         if type(x) in (tuple, list, dict):
             return self.container(mapped(lambda leaf, path: self.value(leaf, name + path), x), name)
-        if isinstance(x, _CONTAINERS) and not isinstance(x, np.ndarray):
+        if isinstance(x, _CONTAINERS):
             return self.container(_copied(x, lambda leaf: self.value(leaf, name)), name)
         return stand_in(self, x, name)
 
