@@ -1,4 +1,4 @@
-"""What stands for `type` and `issubclass` in traced code, and for Python's functions that look.
+"""What stands for functions of Python that look at types: `type`, `isinstance`, `issubclass`.
 
 A function of the standard library that is written in C, or that looks at types, is given what
 NumPy would give it: numbers and arrays that were read.
@@ -17,7 +17,7 @@ from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.namespace import replacement
 from minicc.frontends.trace.numbers import Number
-from minicc.frontends.trace.objects import original_class
+from minicc.frontends.trace.objects import original_class, originals
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -76,7 +76,30 @@ class SubclassOf:
 
     def __call__(self, cls: Any, of: Any) -> bool:
         whole = tuple(map(_real, of)) if isinstance(of, tuple) else _real(of)
-        return issubclass(_real(cls), whole)
+        real = _real(cls)
+        return issubclass(real, whole) or any(issubclass(c, whole) for c in _originals(real))
+
+
+class InstanceOf:
+    """`isinstance`, also of what stands for objects.
+
+    The class may be one that nothing stands for: a key of a dict, or one of a library that the
+    user's class is registered with.
+    """
+
+    real = staticmethod(isinstance)
+
+    def __call__(self, x: Any, of: Any) -> bool:
+        if is_mixed(x):
+            if type(of) is tuple:
+                return any(self(x, one) for one in of)
+            # which of Python's and NumPy's it is has to be known for all classes but these
+            x = x if isinstance(of, PythonType) else x.read("a class")
+        return isinstance(x, of) or any(issubclass(c, of) for c in originals(type(x)))
+
+
+def _originals(cls: Any) -> tuple[type, ...]:
+    return originals(cls) if isinstance(cls, type) else ()
 
 
 def _real(cls: Any) -> Any:

@@ -125,6 +125,17 @@ def original_class(x: Any) -> type | None:
     return original
 
 
+def stood_for(x: Any) -> Any:
+    """The class that a class stands for; all else is itself."""
+    return vars(x).get("_original", x) if isinstance(x, _Meta) else x
+
+
+def originals(cls: type) -> tuple[type, ...]:
+    """The class of the user's that a class stands for, or is made of while tracing, if any."""
+    found = (vars(base).get("_original") for base in cls.__mro__ if isinstance(base, _Meta))
+    return tuple(filter(None, found))[:1]
+
+
 class _Meta(abc.ABCMeta):
     """Of classes that stand for the user's: they are not written to."""
 
@@ -136,6 +147,9 @@ class _Meta(abc.ABCMeta):
 
     def __instancecheck__(cls, x: Any) -> bool:
         return super().__instancecheck__(x) or isinstance(x, vars(cls).get("_original", ()))
+
+    def __subclasscheck__(cls, of: type) -> bool:
+        return super().__subclasscheck__(of) or issubclass(of, vars(cls).get("_original", ()))
 
 
 def _refuse(reader: Reader, what: str) -> NoReturn:
@@ -150,14 +164,14 @@ def class_of(reader: Reader, cls: type) -> Any:
     if known is not None:
         return known
     bases = tuple(class_of(reader, b) if is_users(b) else b for b in cls.__bases__)
-    made = _Meta(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    told = {"__module__": cls.__module__, "__doc__": cls.__doc__, "_original": cls}
+    made = _Meta(cls.__name__, bases, told)
     reader.classes[cls] = made
     home = vars(cls)
     for name, member in home.items():
         if name not in _LEFT_OUT and not isinstance(member, types.MemberDescriptorType):
             setattr(made, name, _member(reader, home, name, member))
     made.__qualname__ = cls.__qualname__
-    made._original = cls
     made._reader = reader
     return made
 
@@ -202,7 +216,9 @@ class _Outside:
         known = reader.classes.get((type(x), id(x)))  # type: ignore[call-overload]
         if known is not None:
             return known
-        cls = _Kind(type(x).__name__, (_Outside, *bases), {"stands_in": True})
+        own = type(x)
+        told = {"__module__": own.__module__, "__doc__": own.__doc__, "_original": own}
+        cls = _Kind(own.__name__, (_Outside, *bases), {**told, "stands_in": True})
         made: Any = object.__new__(cls)  # type: ignore[arg-type]
         for key, value in (("_reader", reader), ("_real", x), ("_seen", {}), ("_named", name)):
             object.__setattr__(made, key, value)
@@ -215,13 +231,16 @@ class _Outside:
 
     def __getattribute__(self, name: str) -> Any:
         own: Callable[[str], Any] = functools.partial(object.__getattribute__, self)
-        if name in ("_reader", "_real", "_seen", "_named"):
+        if name in ("_reader", "_real", "_seen", "_named", "_reduced"):
             return own(name)
         reader, real, seen = own("_reader"), own("_real"), own("_seen")
         if name == "__class__":
-            return type(real)
+            cls = type(real)
+            return class_of(reader, cls) if is_users(cls) else cls
         if name in seen:
             return seen[name]
+        if name == "__reduce_ex__" and _found(type(self), name) is MISSING:
+            return self._reduced
         held = getattr(real, "__dict__", {})
         if name == "__dict__":
             reader.read("attribute", _Names(held), "names", tuple(held))
@@ -245,6 +264,17 @@ class _Outside:
                 break
             reader.read("attribute", vars(base), name, MISSING)
         return own(name)
+
+    def _reduced(self, protocol: int) -> Any:
+        """What `copy` makes a copy of: that of the object itself would hold what is not read."""
+        if _found(type(self), "__reduce__") is not MISSING:
+            return self.__reduce__()
+        own = _found(type(self), "__getstate__") is not MISSING
+        members = [m for c in type(self._real).__mro__ for m in vars(c).items()]
+        slots = [n for n, m in members if isinstance(m, types.MemberDescriptorType)]
+        held = {**self.__dict__, **{n: getattr(self, n) for n in slots if hasattr(self, n)}}
+        cls = self.__class__
+        return cls.__new__, (cls,), self.__getstate__() if own else held
 
     def __setattr__(self, name: str, value: Any) -> None:
         _refuse(self._reader, f"{self._named}.{name}")

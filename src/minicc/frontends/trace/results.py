@@ -33,6 +33,7 @@ from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.mixed import Kinds, is_mixed
 from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.objects import stood_for
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import PLAIN, VALUES, Slot, mapped, mapped_once, rebuild
@@ -207,7 +208,7 @@ def _plain(key: Any) -> Any:
         return key.read("a key of a dict")
     if isinstance(key, tuple) and type(key) is tuple:
         return tuple(map(_plain, key))
-    return key
+    return stood_for(key)
 
 
 class _Taking:

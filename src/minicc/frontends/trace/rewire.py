@@ -36,7 +36,15 @@ from minicc.frontends.trace.effects import (
 )
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.given import OPEN, Reference, is_read
-from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
+from minicc.frontends.trace.kinds import (
+    LOOKING,
+    InstanceOf,
+    Solid,
+    SubclassOf,
+    TypeOf,
+    looks,
+    power,
+)
 from minicc.frontends.trace.loops.code import codes_within
 from minicc.frontends.trace.loops.comprehensions import (
     DRAWN,
@@ -58,7 +66,7 @@ from minicc.frontends.trace.namespace import (
     replacement,
 )
 from minicc.frontends.trace.numbers import Number
-from minicc.frontends.trace.objects import MISSING, is_library, stand_in
+from minicc.frontends.trace.objects import MISSING, is_library, is_users, stand_in
 from minicc.frontends.trace.python_types import FLOAT, INT
 from minicc.frontends.trace.pytree import leaves, mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -191,6 +199,9 @@ class Rewirer:
         """What stands for a container, or for an object or a class."""
         if type(x) in (tuple, list, dict):
             return self.container(mapped(lambda leaf, path: self.value(leaf, name + path), x), name)
+        if isinstance(x, (set, frozenset)) and any(isinstance(v, type) for v in x):
+            classes = {v: self.value(v, name) for v in x if isinstance(v, type)}
+            return self.container(type(x)([classes.get(v, v) for v in x]), name)
         if isinstance(x, _CONTAINERS):
             return self.container(_copied(x, lambda leaf: self.value(leaf, name)), name)
         return stand_in(self, x, name)
@@ -214,8 +225,23 @@ class Rewirer:
 
     def container(self, made: Any, name: str) -> Any:
         """Remember the copy of a container from outside, to see whether the function changes it."""
+        self._name_classes(made)
         self._containers.append((name, made, _copied(made, lambda leaf: leaf)))
         return made
+
+    def _name_classes(self, made: Any) -> None:
+        """Let what stands for the user's classes stand for those that are keys of a copy, too."""
+        if isinstance(made, dict):
+            if any(isinstance(k, type) and is_users(k) for k in made):
+                items = [(self.value(k, "a key") if isinstance(k, type) else k, v)
+                         for k, v in made.items()]  # fmt: skip
+                made.clear()
+                made.update(items)
+            made = [*made.values()]
+        if isinstance(made, (tuple, list)):
+            for part in made:
+                if isinstance(part, (tuple, list, dict)):
+                    self._name_classes(part)
 
     def check_containers(self) -> None:
         """UnsupportedError (MC0244) where the function changed a list or dict from outside."""
@@ -328,7 +354,7 @@ class Rewirer:
         found: dict[str, Any] = {"float": FLOAT, "int": INT, "pow": power}
         numbers = {x.real: x for name, x in found.items() if name != "pow" and name not in compared}
         found["type"] = TypeOf(self.recorder, lambda cls: self.value(cls, cls.__name__), numbers)
-        found["issubclass"] = SubclassOf()
+        found["issubclass"], found["isinstance"] = SubclassOf(), InstanceOf()
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
         found["sum"] = Sum(self.recorder)
         found["len"] = length

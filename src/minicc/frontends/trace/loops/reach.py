@@ -19,7 +19,7 @@ import numpy as np
 
 from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.extremes import extreme
-from minicc.frontends.trace.kinds import SubclassOf, power
+from minicc.frontends.trace.kinds import InstanceOf, SubclassOf, power
 from minicc.frontends.trace.loops.code import codes_within, names_in
 from minicc.frontends.trace.loops.grown import length
 from minicc.frontends.trace.loops.site import Site
@@ -34,7 +34,7 @@ from minicc.frontends.trace.tracer import Tracer
 _PLAIN = (
     bool, int, float, complex, str, bytes, type(None), range, slice, type(...),
     type(NotImplemented), np.dtype, np.generic, Tracer, Number, PythonType, TracedFunction,
-    Namespace, MathModule, KernelFunction, SubclassOf,
+    Namespace, MathModule, KernelFunction, SubclassOf, InstanceOf,
 )  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (
