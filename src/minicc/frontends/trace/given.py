@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from minicc.frontends.trace.objects import MISSING
+from minicc.frontends.trace.objects import MISSING, NAMESPACES
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.recorder import Recorder, native_element, type_of
 from minicc.frontends.trace.restarts import Again
@@ -77,7 +77,7 @@ class Reference:
                 return self.home.now()[self.name]
             except (LookupError, TypeError):
                 return MISSING
-        if isinstance(self.home, (dict, types.MappingProxyType)):
+        if isinstance(self.home, NAMESPACES):
             return self.home.get(self.name, MISSING)
         if isinstance(self.home, types.CellType):
             try:

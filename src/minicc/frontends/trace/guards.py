@@ -10,6 +10,7 @@ read of an object is a value of its own.
 from __future__ import annotations
 
 import collections
+import functools
 import inspect
 import itertools
 import types
@@ -20,12 +21,13 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.given import COMPARED, OPEN, Reference, is_read
-from minicc.frontends.trace.objects import MISSING, is_stood_in
+from minicc.frontends.trace.objects import MISSING, NAMESPACES, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
 from minicc.ir.core import attribute_key
 
 _DEPTH = 6  # of containers and objects in each other
-_FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type)
+_FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type,
+          staticmethod, classmethod, property, functools.cached_property)  # fmt: skip
 _ANY = inspect.signature(lambda *args, **options: None)
 _STARRED, _OTHERS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -247,7 +249,7 @@ def _is_fixed(value: Any) -> bool:
 class Environment:
     """The values from outside that a trace read."""
 
-    __slots__ = ("_references",)
+    __slots__ = ("_absent", "_compared", "_held", "_references")
 
     def __init__(self, references: Sequence[Reference]) -> None:
         # with their prints, and whether to be the same is enough
@@ -256,11 +258,30 @@ class Environment:
             for r in references
             for was in (_print_of(r, r.value, kept=True),)
         ]
+        named = [c for c in self._references if isinstance(c[0].home, NAMESPACES) and c[2]]
+        # names that must not be there are looked for all at once, wherever they were looked for
+        absent: dict[int, tuple[Any, set[str]]] = {}
+        for r in (r for r, _, _ in named if r.value is MISSING):
+            absent.setdefault(id(r.home), (r.home.keys(), set()))[1].add(r.name)
+        self._absent = [(keys, frozenset(names)) for keys, names in absent.values()]
+        # what is the same object, as most are, is found so without a reference
+        self._held = [(r.home.get, r.name, r.value, r, was) for r, was, _ in named
+                      if r.value is not MISSING]  # fmt: skip
+        apart = set(map(id, named))
+        self._compared = [c for c in self._references if id(c) not in apart]
 
     def holds(self) -> bool:
         """Whether all are what they were."""
-        # a plain loop, for this is asked at each call
-        for reference, was, fixed in self._references:
+        if not self._references:  # as for most functions
+            return True
+        # plain loops, for this is asked at each call
+        for keys, names in self._absent:
+            if not keys.isdisjoint(names):
+                return False
+        for get, name, value, reference, was in self._held:
+            if get(name, MISSING) is not value and _print_of(reference, reference.now()) != was:
+                return False
+        for reference, was, fixed in self._compared:
             now = reference.now()
             if not (fixed and now is reference.value) and _print_of(reference, now) != was:
                 return False
@@ -283,6 +304,8 @@ class Environment:
 def _sentence(reference: Reference) -> str:
     now = reference.now()
     what = f"{reference.kind} {reference.path}"
+    if reference.value is MISSING:
+        return f"{what}: was not there"
     if now is MISSING:
         return f"{what}: is gone"
     if isinstance(now, (bool, int, float, str, type(None))):

@@ -172,13 +172,17 @@ def class_of(reader: Reader, cls: type) -> Any:
         if name not in _LEFT_OUT and not isinstance(member, types.MemberDescriptorType):
             setattr(made, name, _member(reader, home, name, member))
     made.__qualname__ = cls.__qualname__
+    # what it has of its own later hides what it inherits
+    reader.read("class", Members(cls), cls.__name__, Members.BEFORE)
     made._reader = reader
     return made
 
 
 def _member(reader: Reader, home: Any, name: str, member: Any) -> Any:
+    if isinstance(member, (staticmethod, classmethod, property, functools.cached_property)):
+        reader.read("attribute", home, name, member)  # which may be replaced
     if isinstance(member, (staticmethod, classmethod)):
-        return type(member)(reader.read("attribute", member, "__func__", member.__func__))
+        return type(member)(reader.value(member.__func__, name))
     if isinstance(member, property):
         return property(*[
             None if f is None else reader.value(f, name)
@@ -189,6 +193,23 @@ def _member(reader: Reader, home: Any, name: str, member: Any) -> Any:
     if name.startswith("__") and not isinstance(member, types.FunctionType):
         return member
     return reader.read("attribute", home, name, member)
+
+
+class Members:
+    """Whether a class has as many attributes as it had; those it had are read one by one."""
+
+    BEFORE = "as it was"
+
+    def __init__(self, cls: type) -> None:
+        self._held = vars(cls)
+        self._count = len(self._held)
+
+    def get(self, name: str, default: Any = None) -> str:
+        """The answer, by whatever name the class has."""
+        return self.BEFORE if len(self._held) == self._count else "with other attributes"
+
+
+NAMESPACES = (dict, types.MappingProxyType, Members)  # what gives values by name
 
 
 class _Names:
@@ -259,10 +280,6 @@ class _Outside:
             return seen[name]
         if not name.startswith("__"):
             reader.read("attribute", held, name, MISSING)  # the object has none of its own
-        for base in type(real).__mro__:
-            if name in vars(base) or not is_users(base):
-                break
-            reader.read("attribute", vars(base), name, MISSING)
         return own(name)
 
     def _reduced(self, protocol: int) -> Any:

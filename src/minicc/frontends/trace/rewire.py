@@ -383,8 +383,9 @@ class Rewirer:
                 if name in f.__globals__:
                     value = f.__globals__[name]
                     namespace[name] = self.read("global", f.__globals__, name, value)
-                elif name in _looked_up(code) and not hasattr(builtins, name):
-                    self.read("global", f.__globals__, name, MISSING)  # it may be there later
+                elif name in _looked_up(code):
+                    # it may be there later, where it hides what is built in
+                    self.read("global", f.__globals__, name, MISSING)
 
     def _check(self, code: types.CodeType) -> None:
         """UnsupportedError (MC0244) where the code rebinds names from outside of it."""
