@@ -76,6 +76,68 @@ def exchanged(x: Any) -> Any:
     return p
 
 
+def _step(p: Any, x: Any) -> Any:
+    w, b, n = p
+    error = w * x + b - 1
+    return w - 0.1 * error, b - 0.1 * error.mean(), n + 1
+
+
+@CAPTURED.append
+def tuples_of_a_step(x: Any) -> Any:
+    p = (x * 1.0, x[0] * 0, 0)
+    for _ in range(20):
+        p = _step(p, x)
+    return p
+
+
+@CAPTURED.append
+def lists_of_layers(x: Any) -> Any:
+    w = [x, x * 2.0, x[1:] * 1.0]
+    for _ in range(20):
+        w = [e - 0.1 * np.sin(e) for e in w]
+    return w
+
+
+@CAPTURED.append
+def tuples_until_they_are_small(x: Any) -> Any:
+    p = (x, x[::-1] * 1.0)
+    while np.abs(p[0]).max() > 0.1:
+        p = (p[1] * 0.8, p[0] * 0.7)
+    return p
+
+
+@CAPTURED.append
+def tuples_that_a_condition_keeps(x: Any) -> Any:
+    best, least = (x * 0, x[0]), np.inf
+    for i in range(len(x)):
+        if x[i] < least:
+            least = x[i]
+            best = (x * i, x[i])
+    return best, least
+
+
+@OTHERS.append
+def a_list_that_a_condition_keeps(x: Any) -> Any:
+    first = [x * 1.0, x * 2.0]
+    w = first
+    for i in range(12):
+        if x[i] > 5:
+            w = [w[0] * 0.5, w[1]]
+    w[0] = x
+    return w, first
+
+
+@OTHERS.append
+def a_tuple_that_shares(x: Any) -> Any:
+    p = (x * 1.0, x * 2.0)
+    for _ in range(12):
+        v = p[0]
+        p = (p[1], v)
+    p[0][0] = 7
+    v[1] = 8
+    return p, v
+
+
 @OTHERS.append
 def a_new_key(x: Any) -> Any:
     p: dict[str, Any] = {}
@@ -136,9 +198,23 @@ def test_other_containers_are_as_in_numpy(f: Function) -> None:
 
 
 FIRST = ("x * 1.0", "x", "x[1:]", "x[0] * 1", "0.5", "0", "x[::-1]", "p['a']", "x[1]")
-VALUES = ("{a} * 0.5", "{a} + {b}", "{b}", "{b}", "np.sin({a})", "s", "n", "x[n % 5]", "{a} - s")
+VALUES = (
+    "{a} * 0.5",
+    "t[0]",
+    "w[1]",
+    "{a} + {b}",
+    "{b}",
+    "{b}",
+    "np.sin({a})",
+    "s",
+    "n",
+    "x[n % 5]",
+    "{a} - s",
+)
 SETS = ("{a} = {e}", "{a} = {e}", "{a} = {e}", "{a}, {b} = {b}, {a}", "{a} += s", "{a} *= 0.9",
-        "v = {e}", "{a} = v", "h['l'].append({e})", "h['l'].append(s)", "q[0] = {e}")  # fmt: skip
+        "v = {e}", "{a} = v", "h['l'].append({e})", "h['l'].append(s)", "q[0] = {e}",
+        "t = ({e}, t[0])", "t = (t[1], t[0])", "t = (t[0] * 0.9, {a})", "v = t[0]", "v = w[1]",
+        "w = [e * 0.9 for e in w]", "w = [w[1], w[0] * 0.5]", "w = [{a} * 1, w[0]]")  # fmt: skip
 ASKED = ("s > 0.5", "np.sum({a}) > 2", "n % 2 == 0", "np.sum({a}) < np.sum({b}) - 0.01")
 HEADS = ("while s > 0.2:", "while np.sum({a}) > 0.5 and n < 30:", "for _ in range(24):",
          "for e in x:")  # fmt: skip
@@ -156,7 +232,8 @@ class _Growth:
             f"    p = {{'a': {self.first()}}}",
         ]
         lines += [f"    p['b'] = {self.first()}", f"    q = [{self.first()}, {self.first()}]"]
-        lines += [f"    v = {self.first()}", f"    {self.filled(HEADS)}"]
+        lines += [f"    v = {self.first()}", f"    t = ({self.first()}, {self.first()})"]
+        lines += [f"    w = [{self.first()}, {self.first()}]", f"    {self.filled(HEADS)}"]
         parts = [[f"        {self.filled(SETS)}"] for _ in range(self.draw.choice((1, 2, 3)))]
         if self.draw.random() < 0.5:
             parts.append([f"        if {self.filled(ASKED)}:", f"            {self.filled(SETS)}"])
@@ -167,7 +244,7 @@ class _Growth:
         lines += [line for part in parts for line in part]
         if self.draw.random() < 0.4:
             lines.append(f"    {self.filled(('{a}[...] = 3', 'x *= 2', '{a} *= 2'))}")
-        self.text = "\n".join([*lines, "    return p, q, v, h, s, n", ""])
+        self.text = "\n".join([*lines, "    return p, q, v, h, s, n, t, w", ""])
 
     def first(self) -> str:
         return self.draw.choice(FIRST[:7])

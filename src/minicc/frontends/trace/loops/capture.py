@@ -76,7 +76,7 @@ class Capture:
         known = None if self.goes_on else count
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         learned = recorder.learned[self.key]
-        self.containers = Containers(recorder, learned, site.code, self.appends, reach)
+        self.containers = Containers(recorder, learned, site, self.appends, reach)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, Written] = {}
@@ -199,7 +199,10 @@ class Capture:
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
         kept |= self.containers.names()
-        names = [n for n in kept & self._bound if n not in wrong and self._is_new(n, now[n])]
+        kept -= self.containers.wholes | wrong
+        names = [n for n in kept & self._bound if self._is_new(n, now[n])]
+        sure = not (self.choices.ways or self.goes_on) and type(self.count) is int
+        names = self.containers.opened(names, self._names, now, sure)
         names += mistaken(recorder, self._carried, now)
         try:
             if not (new or names or wrong):
@@ -246,7 +249,7 @@ class Capture:
 
     def _names_now(self) -> dict[str, Any]:
         """The names at the end of a way, of which those that it has bound are noted."""
-        now = self.site.names() | self.containers.now()
+        now = self.containers.with_parts(self.site.names())
         self._names |= self.containers.before()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
         return now
@@ -289,11 +292,12 @@ class Capture:
         code = self.site.code
         live = {*(code.carried | code.left) & self._bound, *self._asked()}
         live |= self.containers.fill(way.names for way in self.choices.ways)
+        live -= self.containers.wholes
         live |= {*self.appends.told(self.choices, self.number), *self.aliases.asked}
         boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
         args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
         chooser = Chooser(self.recorder, self.choices, self._roots.keys())
-        way = chooser.way(self._start, args, live)
+        way = self.containers.joined(chooser.way(self._start, args, live))
         self.appends.choose(way.names)
         self.aliases.choose(way.names)
         for k, content in way.contents.items():

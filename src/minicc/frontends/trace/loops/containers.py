@@ -1,19 +1,23 @@
 """What rounds of a captured loop do with lists and dicts besides appending to local ones.
 
-Elements of lists that they look at (`read_back`) and places that they set (`slots`) go from round
-to round under names that are none of Python's.
+Elements of lists that they look at (`read_back`), places that they set (`slots`) and elements of
+tuples and lists that they make anew (`parts`) go from round to round under names that are none of
+Python's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from minicc.frontends.trace.loops.appended import Appends
+from minicc.frontends.trace.loops.choices import Way
 from minicc.frontends.trace.loops.code import LoopCode
 from minicc.frontends.trace.loops.learned import Learned
+from minicc.frontends.trace.loops.parts import Parts, opened
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.read_back import ReadBack
+from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.slots import Slots
 from minicc.frontends.trace.recorder import Recorder
 
@@ -22,12 +26,14 @@ class Containers:
     """The lists and dicts of a loop, as its rounds use them."""
 
     def __init__(
-        self, recorder: Recorder, learned: Learned, code: LoopCode, appends: Appends, reach: Reach
+        self, recorder: Recorder, learned: Learned, site: Site, appends: Appends, reach: Reach
     ) -> None:
         self._recorder = recorder
+        self._site = site
+        self._parts = Parts(recorder, site.bind)
         self._appends = appends
         self._slots = Slots(reach)
-        self._read_back = ReadBack(recorder, learned, code.read_back, appends.lists)
+        self._read_back = ReadBack(recorder, learned, site.code.read_back, appends.lists)
 
     @property
     def lists(self) -> dict[str, list[Any]]:
@@ -39,35 +45,60 @@ class Containers:
         return {*self._read_back.now()} | self.places()
 
     def places(self) -> set[str]:
-        """The names of places that rounds set, which all are looked at after the loop."""
-        return self._slots.names() - self.lists.keys()
+        """The names of what is taken to be looked at after the loop: places that rounds set."""
+        return (self._slots.names() - self.lists.keys()) | self._parts.names()
+
+    @property
+    def wholes(self) -> Set[str]:
+        """The local names of whose values the elements go from round to round."""
+        return self._parts.wholes.keys()
+
+    def opened(
+        self, names: list[str], before: dict[str, Any], now: dict[str, Any], surely: bool
+    ) -> list[str]:
+        """The names to be carried, with elements in the place of tuples and lists of arrays.
+
+        What elements are `before` the loop and `now` is added to these. Of lists that is so where
+        each round `surely` makes one.
+        """
+        found = opened(self._parts, names, before, now, surely)
+        before |= self._parts.before()
+        now |= self._parts.now(now)
+        return found
+
+    def joined(self, way: Way) -> Way:
+        """A way with the tuples and lists of which it tells the elements."""
+        return way._replace(names=way.names | self._parts.joined(way.names))
 
     def begin(self, names: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a round, where names have `fresh` values; what lists' names are bound to in it."""
-        filling = self._read_back.begin(fresh)
-        self._slots.begin({**names, **fresh, **filling})
-        return filling
+        bound = self._read_back.begin(fresh) | self._parts.begin(fresh)
+        self._slots.begin({**names, **fresh, **bound})
+        return bound
 
-    def now(self) -> dict[str, Any]:
-        """What goes from round to round, as a round has it now."""
-        return self._read_back.now() | self._slots.now()
+    def with_parts(self, names: dict[str, Any]) -> dict[str, Any]:
+        """What local names are bound to, and what goes from round to round besides."""
+        return names | self._read_back.now() | self._slots.now() | self._parts.now(names)
 
     def held(self) -> dict[str, Any]:
-        """What places hold that rounds set."""
-        return self._slots.held()
+        """What places hold that rounds set, and elements are, after the loop."""
+        return self._slots.held() | self._parts.now(self._site.names())
 
     def before(self) -> dict[str, Any]:
         """What places hold before the loop."""
         return self._slots.before()
 
     def bind(self, names: Mapping[str, Any]) -> None:
-        """Set places that have some of these names."""
+        """Set places and elements that have some of these names."""
         self._slots.bind(names)
+        if self._parts.wholes:
+            self._parts.bind(names, self._site.names())
 
     def fill(self, ways: Iterable[dict[str, Any]]) -> set[str]:
         """Have all ways through a round tell under these names; which they are."""
         all_of_them = [*ways]
-        return self._read_back.fill(all_of_them) | self._slots.fill(all_of_them)
+        named = self._read_back.fill(all_of_them) | self._slots.fill(all_of_them)
+        return named | self._parts.names()
 
     def note(self, names: dict[str, Any], now: Mapping[str, Any], code: LoopCode) -> str:
         """Add what goes on is before the first round to `names`; why a loop can't be captured."""
