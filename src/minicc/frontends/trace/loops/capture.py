@@ -182,10 +182,10 @@ class Capture:
         if lists := self.containers.take_lists():
             return self._begin_again(lists)
         added |= self.aliases.note(now)
-        touched = {id(b): b for b, _, version in self._roots.values() if b.version != version}
-        self._touched |= touched
+        touched = [b for b, _, version in self._roots.values() if b.version != version]
+        self._touched |= {id(b): b for b in touched}
         if self.choices.asked or self.choices.ways:
-            contents = {k: b.content for k, b in touched.items()}
+            contents = {id(b): b.content for b in touched}
             if self.choices.go_on({**now, **self._asked(), **added}, contents):
                 self.reset()
                 return False
@@ -198,11 +198,9 @@ class Capture:
         code = self.site.code
         # a name that just some ways bind, here or in a loop within, keeps what it was in others
         kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
-        kept |= self.containers.names()
-        kept -= self.containers.wholes | wrong
-        names = [n for n in kept & self._bound if self._is_new(n, now[n])]
-        sure = not (self.choices.ways or self.goes_on) and type(self.count) is int
-        names = self.containers.opened(names, self._names, now, sure)
+        kept = (kept | self.containers.names()) & self._bound - wrong
+        names = [n for n in kept if self._is_new(n, now[n])]
+        names = self.containers.opened(names, self._names, now, not self.choices.ways)
         names += mistaken(recorder, self._carried, now)
         try:
             if not (new or names or wrong):
@@ -222,10 +220,9 @@ class Capture:
                 self.reset()
             return not again
         self._leave_rounds()
-        if self.why:
-            return True
-        if self._recordings == _RECORDINGS:
+        if not self.why and self._recordings == _RECORDINGS:
             self._fail("each recording finds more that is carried")
+        if self.why:
             return True
         self.reset()
         for box in new:

@@ -61,7 +61,8 @@ class Containers:
         What elements are `before` the loop and `now` is added to these. Of lists that is so where
         each round `surely` makes one.
         """
-        found = opened(self._parts, names, before, now, surely)
+        lists = surely and type(self._appends.count) is int
+        found = opened(self._parts, names, before, now, lists)
         before |= self._parts.before()
         now |= self._parts.now(now)
         return found

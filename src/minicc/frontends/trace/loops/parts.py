@@ -91,6 +91,8 @@ def opened(parts: Parts, names: Iterable[str], before: Any, now: Any, lists: boo
     """Names to be carried, with elements in the place of tuples and lists of arrays."""
     found: list[str] = []
     for n in names:
+        if n in parts.wholes:
+            continue
         if parts.open(n, before[n], now[n], lists):
             found += [_part(n, k) for k in range(len(before[n]))]
         else:
