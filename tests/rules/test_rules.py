@@ -65,7 +65,7 @@ def _normalised(b: Builder, powers: Value) -> Value:
 
 
 def _written(b: Builder, x: Value, starts: tuple[int, ...]) -> Value:
-    new = _slice(b, x, (0, 0, 0, 0), (1, 2, 4, 3), (1, 1, 1, 1))
+    new = _slice(b, x, (0, 2, 3, 4), (1, 3, 4, 5), (1, 1, 1, 1))
     return b.emit(graph.InsertSlice, x, b.emit(graph.Neg, new), starts=starts, steps=(1, 1, 1, 1))
 
 
@@ -90,7 +90,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
         b, _reshape(b, x, 1, 12, 5), (0, 6, 1), (1, 7, 5), (1, 1, 2)
     ),
     "slice-of-written": lambda b, x: _slice(
-        b, _written(b, x, (0, 1, 0, 1)), (0, 1, 1, 3), (1, 2, 3, 4), (1, 1, 1, 1)
+        b, _written(b, x, (0, 1, 0, 1)), (0, 1, 0, 1), (1, 2, 1, 2), (1, 1, 1, 1)
     ),
     "multiply-by-one": lambda b, x: b.emit(graph.Mul, x, constant(b, np.float32(1))),
     "scale-into-weights": lambda b, x: b.emit(
