@@ -35,6 +35,19 @@ def two_before(x: Any) -> Any:
 
 
 @CAPTURED.append
+def equal_at_first(x: Any) -> Any:
+    out, counts, n = [1.0, 1.0], [1, 1, 1], 0
+    for i in range(20):
+        out.append(out[-2] * 0.5 + x[i])
+        if n % 3 == 0:
+            counts.append(n)
+        else:
+            counts.append(counts[n] * 2 % 7)
+        n += 1  # noqa: SIM113  # as people count rounds
+    return out, counts
+
+
+@CAPTURED.append
 def by_number(x: Any) -> Any:
     out = [x[0]]
     for i in range(1, len(x)):

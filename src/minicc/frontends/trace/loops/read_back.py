@@ -133,7 +133,7 @@ class Filling(Gone, Measured):
         start = place - len(self._added)
         if start <= 0:
             return self._added[-place]
-        self._asked.add(start)
+        self._asked.update(range(1, start + 1))  # what is before it takes its place later
         there = self._before[-start] if start <= len(self._before) else ANY
         return self._fresh.get(self._element(start), there)
 
