@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.generate.functions.program import loaded
 from tests.models.test_lists_read_back import compare, data
 
 Function = Callable[..., Any]
@@ -258,9 +258,7 @@ class _Growth:
 def check(seed: int) -> Any:
     text = _Growth(seed).text
     name = f"<random containers {seed}>"
-    linecache.cache[name] = len(text), None, text.splitlines(True), name
-    scope: dict[str, Any] = {"np": np}
-    exec(compile(text, name, "exec"), scope)
+    scope = loaded(f"import numpy as np\n{text}", name)
     draw = np.random.default_rng(seed)
     return compare(scope["f"], *[draw.uniform(0.2, 1.2, 24) * scale for scale in (1.0, 0.1, 1.0)])
 

@@ -17,7 +17,7 @@ LOGGER = logging.getLogger(__name__)
 
 def _careful(x: Any) -> Any:
     if x.sum() > 0:
-        warnings.warn("careful")  # noqa: B028
+        warnings.warn("careful")  # noqa: B028  # the line that it tells of by default
     return x + 1
 
 
@@ -67,7 +67,7 @@ def test_a_warning_is_told_of_each_caller() -> None:
 
 def test_a_warning_is_told_once_of_a_line() -> None:
     def f(x: Any) -> Any:
-        warnings.warn("once")  # noqa: B028
+        warnings.warn("once")  # noqa: B028  # the line that it tells of by default
         return x + 1
 
     g = minicc.jit(f, threads=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.generate.functions.oracle import differences
+from tests.generate.functions.program import loaded
 
 import minicc
 
@@ -248,8 +248,6 @@ class _Growth:
 def test_random_functions(seed: int) -> None:
     text = _Growth(seed).text
     name = f"<random lists {seed}>"
-    linecache.cache[name] = len(text), None, text.splitlines(True), name
-    scope: dict[str, Any] = {"np": np}
-    exec(compile(text, name, "exec"), scope)
+    scope = loaded(f"import numpy as np\n{text}", name)
     draw = np.random.default_rng(seed)
     compare(scope["f"], *[draw.uniform(0.2, 1.2, 24) * scale for scale in (1.0, 0.1, 1.0)])

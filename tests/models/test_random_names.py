@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.generate.functions.program import loaded
 
 import minicc
 
@@ -64,9 +64,7 @@ def told(f: Callable[..., Any], x: Any, y: Any) -> tuple[list[Any], list[list[bo
 def test_arrays_and_what_they_share(seed: int) -> None:
     text = _Growth(seed).text
     name = f"<random names {seed}>"
-    linecache.cache[name] = len(text), None, text.splitlines(True), name
-    scope: dict[str, Any] = {"np": np}
-    exec(compile(text, name, "exec"), scope)
+    scope = loaded(f"import numpy as np\n{text}", name)
     jitted = minicc.jit(scope["f"], threads=1)
     draw = np.random.default_rng(seed)
     for scale in 1.0, 0.1, 1.0:

@@ -246,7 +246,7 @@ class Capture:
 
     def _names_now(self) -> dict[str, Any]:
         """The names at the end of a way, of which those that it has bound are noted."""
-        now = self.containers.with_parts(self.site.names())
+        now = self.containers.now(self.site.names())
         self._names |= self.containers.before()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
         return now

@@ -14,7 +14,7 @@ from minicc.frontends.trace.loops.appended import Appends
 from minicc.frontends.trace.loops.choices import Way
 from minicc.frontends.trace.loops.code import LoopCode
 from minicc.frontends.trace.loops.learned import Learned
-from minicc.frontends.trace.loops.parts import Parts, opened
+from minicc.frontends.trace.loops.parts import Parts
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.read_back import ReadBack
 from minicc.frontends.trace.loops.site import Site
@@ -42,7 +42,7 @@ class Containers:
 
     def names(self) -> set[str]:
         """The names under which something goes from round to round."""
-        return {*self._read_back.now()} | self.places()
+        return self._read_back.names() | self.places()
 
     def places(self) -> set[str]:
         """The names of what is taken to be looked at after the loop: places that rounds set."""
@@ -62,7 +62,7 @@ class Containers:
         each round `surely` makes one.
         """
         lists = surely and type(self._appends.count) is int
-        found = opened(self._parts, names, before, now, lists)
+        found = self._parts.opened(names, before, now, lists)
         before |= self._parts.before()
         now |= self._parts.now(now)
         return found
@@ -72,12 +72,12 @@ class Containers:
         return way._replace(names=way.names | self._parts.joined(way.names))
 
     def begin(self, names: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin a round, where names have `fresh` values; what lists' names are bound to in it."""
+        """Begin a round, where names have `fresh` values; what local names are bound to in it."""
         bound = self._read_back.begin(fresh) | self._parts.begin(fresh)
         self._slots.begin({**names, **fresh, **bound})
         return bound
 
-    def with_parts(self, names: dict[str, Any]) -> dict[str, Any]:
+    def now(self, names: dict[str, Any]) -> dict[str, Any]:
         """What local names are bound to, and what goes from round to round besides."""
         return names | self._read_back.now() | self._slots.now() | self._parts.now(names)
 

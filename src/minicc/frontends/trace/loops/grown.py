@@ -23,7 +23,7 @@ import numpy as np
 
 from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.loops.filled import Like, is_fixed, is_flat, like_of, made
-from minicc.frontends.trace.loops.gone import Gone, Measured
+from minicc.frontends.trace.loops.gone import Measured, StandIn
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.paths import value_key
@@ -38,7 +38,7 @@ from minicc.ir.core import Array
 _LARGE = 1 << 63  # which int64 does not hold
 
 
-class Grown(Gone, Measured):
+class Grown(StandIn):
     """A list of which data say how long it is; what is not defined here can't be asked of it.
 
     `like` says what all elements are, and each of `parts` is the array of one leaf of theirs. The
@@ -60,14 +60,6 @@ class Grown(Gone, Measured):
         self.like = like
         self.parts = tuple(parts)
         self.first = tuple(first)
-
-    @property
-    def __class__(self) -> Any:
-        return list
-
-    @__class__.setter
-    def __class__(self, value: Any) -> None:
-        raise TypeError("a list stays one")
 
     def look(self, *args: Any) -> Any:
         """End the trace, also where the function catches what is raised."""

@@ -29,7 +29,24 @@ class Parts:
         """The names of their elements."""
         return {_part(n, k) for n, x in self.wholes.items() for k in range(len(x))}
 
-    def open(self, name: str, before: Any, now: Any, lists: bool) -> bool:
+    def opened(
+        self, names: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any], lists: bool
+    ) -> list[str]:
+        """Names to be carried, with elements in the place of tuples of arrays, and `lists` if so.
+
+        `before` and `now` are what names are bound to before the loop, and after a round.
+        """
+        found: list[str] = []
+        for n in names:
+            if n in self.wholes:
+                continue
+            if self._open(n, before[n], now[n], lists):
+                found += [_part(n, k) for k in range(len(before[n]))]
+            else:
+                found.append(n)
+        return found
+
+    def _open(self, name: str, before: Any, now: Any, lists: bool) -> bool:
         """Take a name's value apart, if it is a tuple, or a list where these may be, of arrays."""
         kind = type(before)
         if kind is not type(now) or kind not in (tuple, list)[: 1 + lists]:
@@ -85,16 +102,3 @@ def _part(name: str, number: int) -> str:
 
 def _is_array(x: Any) -> bool:
     return isinstance(x, Tracer) and not x.scalar
-
-
-def opened(parts: Parts, names: Iterable[str], before: Any, now: Any, lists: bool) -> list[str]:
-    """Names to be carried, with elements in the place of tuples and lists of arrays."""
-    found: list[str] = []
-    for n in names:
-        if n in parts.wholes:
-            continue
-        if parts.open(n, before[n], now[n], lists):
-            found += [_part(n, k) for k in range(len(before[n]))]
-        else:
-            found.append(n)
-    return found

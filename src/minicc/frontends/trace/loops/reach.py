@@ -13,7 +13,7 @@ import inspect
 import types
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -51,19 +51,6 @@ _OPERATORS = frozenset(
 ) - {n for n in dir(object) if n not in ("__getattribute__", "__eq__", "__ne__", "__hash__")}
 
 
-class Container(NamedTuple):
-    """A tuple, list or dict that a body reaches, and what was in it."""
-
-    name: str
-    value: Any
-    was: Any
-    spared: set[int]
-
-    def is_spared(self) -> bool:
-        """Whether it may change in other ways."""
-        return id(self.value) in self.spared
-
-
 class Reach:
     """The objects that some names lead to; `why` says what among them may change unseen."""
 
@@ -73,7 +60,7 @@ class Reach:
         self._seen: dict[int, Any] = {}
         self._again: set[int] = set()
         self._spared: set[int] = set()
-        self.containers: list[Container] = []
+        self.containers: list[tuple[str, Any]] = []  # lists and dicts, by what led to them
         self._objects: list[tuple[str, Any]] = []
         self._attributes: set[str] = set()
 
@@ -109,8 +96,8 @@ class Reach:
             return
         self._seen[id(x)] = x
         if isinstance(x, tuple) or type(x) in (list, dict):
-            was = x if isinstance(x, tuple) else x.copy()
-            self.containers.append(Container(name, x, was, self._spared))
+            if not isinstance(x, tuple):
+                self.containers.append((name, x))
             for v in x.values() if type(x) is dict else x:
                 self.visit(v, name)
         elif x is length or x is power:
@@ -173,8 +160,11 @@ class Reach:
 
     def spare(self, lists: Iterable[list[Any]]) -> None:
         """Let these lists change, and no others any more."""
-        self._spared.clear()
-        self._spared.update(map(id, lists))
+        self._spared = set(map(id, lists))
+
+    def is_spared(self, x: Any) -> bool:
+        """Whether a list may change."""
+        return id(x) in self._spared
 
 
 def _is_pure(x: Any) -> bool:

@@ -21,7 +21,7 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.loops.body import zeros_of
 from minicc.frontends.trace.loops.carried import Unlike
 from minicc.frontends.trace.loops.choices import ANY
-from minicc.frontends.trace.loops.gone import Gone, Measured
+from minicc.frontends.trace.loops.gone import Gone, StandIn
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.learned import Learned
 from minicc.frontends.trace.numbers import Number, checked
@@ -32,7 +32,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
 
 
-class Filling(Gone, Measured):
+class Filling(StandIn):
     """A list in a round that appends to it; where anything else is done, the loop is written out.
 
     `filled` is the list itself, which gets what is appended, and loses that after the recording.
@@ -50,14 +50,6 @@ class Filling(Gone, Measured):
         self._counts = False  # whether the length goes from round to round
         self.lacks = False  # whether one was looked at that is not in the list as the loop begins
         self.guesses = False  # or one whose place before the end was not known
-
-    @property
-    def __class__(self) -> Any:
-        return list
-
-    @__class__.setter
-    def __class__(self, value: Any) -> None:
-        raise TypeError("a list stays one")
 
     def __getattr__(self, name: str) -> Any:
         return self.look()
@@ -102,6 +94,10 @@ class Filling(Gone, Measured):
         if place is None:
             self.look()
         return self._checked(-place) if self._lacks(-place) else self._at(-place)
+
+    def names(self) -> set[str]:
+        """The names under which something goes from round to round."""
+        return {*map(self._element, self._asked), *[self._length] * self._counts}
 
     def now(self) -> dict[str, Any]:
         """What goes from round to round, as a round has it now."""
@@ -214,6 +210,10 @@ class ReadBack:
             x.begin(fresh)
         return {**self._filling}
 
+    def names(self) -> set[str]:
+        """The names under which something goes from round to round."""
+        return {n for x in self._filling.values() for n in x.names()}
+
     def now(self) -> dict[str, Any]:
         """What goes from round to round, under names that are none of Python's."""
         return {n: v for x in self._filling.values() for n, v in x.now().items()}
@@ -247,7 +247,7 @@ class ReadBack:
 
     def fill(self, ways: Iterable[dict[str, Any]]) -> set[str]:
         """Have all ways through a round tell under these names; which they are."""
-        names = {*self.now()}
+        names = self.names()
         for way in ways:
             for name in names - way.keys():
                 way[name] = ANY

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace.loops.reach import Container, Reach
+from minicc.frontends.trace.loops.reach import Reach
+
+
+class _Container(NamedTuple):
+    """A list or dict that a body reaches, and what is in it before the loop."""
+
+    name: str
+    value: Any
+    was: Any
 
 
 class _Slot(NamedTuple):
@@ -25,8 +33,7 @@ class Slots:
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
-        known = [c for c in reach.containers if type(c.value) in (dict, list)]
-        self._containers = [c._replace(was=c.value.copy()) for c in known]
+        self._containers = [_Container(n, x, x.copy()) for n, x in reach.containers]
         self._held: dict[str, _Slot] = {}
         self._start: Mapping[str, Any] = {}
         self._names: dict[tuple[int, Any], str] = {}
@@ -47,7 +54,7 @@ class Slots:
         """What the places hold that rounds have set so far."""
         self.wrong = ""
         for c in self._containers:
-            if c.is_spared():
+            if self._reach.is_spared(c.value):
                 continue
             if len(c.value) != len(c.was) or (type(c.was) is dict and [*c.value] != [*c.was]):
                 self._grew(c)
@@ -62,7 +69,7 @@ class Slots:
         """What the places hold that rounds set."""
         return {n: s.container[s.key] for n, s in self._held.items()}
 
-    def _grew(self, c: Container) -> None:
+    def _grew(self, c: _Container) -> None:
         """Note a list of which a place holds the only reference and to which a round appends."""
         n, grew = len(c.was), type(c.value) is list and len(c.value) > len(c.was)
         slots = [
@@ -96,7 +103,7 @@ class Slots:
                 way[n] = self._start.get(n, self._before[n])
         return {*self._held}
 
-    def _add(self, c: Container, key: Any, was: Any) -> str:
+    def _add(self, c: _Container, key: Any, was: Any) -> str:
         """A name for a place."""
         name = f"{c.name}[{key!r}]"
         while name in self._held:
