@@ -295,3 +295,19 @@ def test_many_numbers_within_a_loop_are_inputs(lengths: tuple[int, ...]) -> None
         assert same(steps(u.copy(), *numbers), compiled(u.copy(), *numbers))
     guards = compiled.explain().guards
     assert all(f"argument {name} is a float" in guards for name in "abcd")
+
+
+def test_a_number_that_a_loop_is_the_first_to_need() -> None:
+    """It is an input that is made while the loop is captured, in a way that is given up."""
+
+    def f(a: Any, b: Any, x: Any, h: Any) -> Any:
+        for i in range(30):
+            a, b = b, a
+            x[1] = a[0] + i
+            h = h + 0.5
+        return h, a
+
+    jitted = minicc.jit(f, threads=1)
+    for h in (1.0, 2.0, 4.0, 8.0):
+        args = np.ones(3), np.zeros(3), np.zeros(4)
+        assert jitted(*args, h)[0] == h + 15

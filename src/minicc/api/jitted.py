@@ -37,7 +37,6 @@ from minicc.frontends.trace import (
     Unsized,
     Within,
     copied,
-    replay,
     said_by,
     told,
     trace_values,
@@ -46,10 +45,9 @@ from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of, told_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.frontends.trace.pytree import Key
-from minicc.ir.arrays import Array, dense
+from minicc.frontends.trace.side_effects import Begun
 from minicc.ir.core import Module
 from minicc.later import Later
-from minicc.limits import no_memory
 from minicc.locks import lock
 from minicc.options import Options, options_of
 from minicc.runtime.saved import Compilation
@@ -145,8 +143,9 @@ class Jitted:
         try:
             if run is not None and found.traced is not None:
                 self._served += 1
-                return found.traced.rebuild(run([*arrays, *inputs]), arrays)
-            result = _replayed(found, arrays, inputs)
+                begun = [*arrays, *inputs]
+                return found.traced.rebuild(run(begun), begun, values)
+            result = found.replay(arrays, inputs, values)
             if type(result) is not Missed:
                 self._served += 1
                 if call is not None:
@@ -220,7 +219,7 @@ class Jitted:
         assert found.traced is not None
         if found.compilation is not None:
             try:
-                result = _replayed(found, call.arrays, call.inputs)
+                result = found.replay(call.arrays, call.inputs, call.values)
             except UserError as error:
                 if not found.sizes or error.code not in _UNFIT:
                     raise
@@ -290,7 +289,8 @@ class Jitted:
             if told(f, self._parameters, call.values, again, sizes.other()) != first:
                 raise Unsized("a size is taken for a number")
             call.given = given = Given(moving, call.numbers)
-            path = SizedPath(call.arrays, partial(self._compile, sizes=sizes))
+            arrays = Begun(call.arrays, call.values)
+            path = SizedPath(arrays, partial(self._compile, sizes=sizes))
             traced = trace_values(f, self._parameters, call.values, path, given, sizes)
             found = Specialisation(traced.tree or Tree(), given)
             found.add(traced, given)
@@ -325,7 +325,7 @@ class Jitted:
             found = Specialisation(Tree(), Given(self._known.moving(call), call.numbers))
         tree, given = found.tree, found.given.copy(call.numbers)
         call.given = given
-        path = Path(tree, call.arrays, self._compile, done)
+        path = Path(tree, Begun(call.arrays, call.values), self._compile, done)
         path.may_count = tree.root is None and not done and self._known.may_count(call)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
@@ -448,22 +448,6 @@ class Jitted:
         if found.compilation is not None and found.traced is not None:
             return (graph_of("graph 1", found.traced.module, found.compilation),)
         return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
-
-
-def _replayed(found: Specialisation, arrays: list[Array], inputs: list[Array]) -> Any:
-    """The result of compiled code; `Missed` where a call leaves the paths that are known.
-
-    `inputs` are those of the program that are no arguments.
-    """
-    if found.compilation is None:
-        assert found.tree.root is not None
-        return replay(found.tree.root, arrays, found.tree.after, inputs)
-    assert found.traced is not None
-    try:
-        given = [*map(dense, arrays), *inputs]
-    except MemoryError:
-        raise no_memory("dense copies of the arguments") from None
-    return found.traced.rebuild(found.compilation.executable.run(given), arrays)
 
 
 def _is_own(error: Exception) -> bool:

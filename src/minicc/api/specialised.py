@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree
-from minicc.frontends.trace.given import Reference, is_read
+from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree, replay
+from minicc.frontends.trace.given import Reference, may_move
+from minicc.frontends.trace.objects import is_stood_in
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, Key
+from minicc.frontends.trace.side_effects import Begun
 from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
-from minicc.ir.arrays import DENSE
+from minicc.ir.arrays import DENSE, dense
+from minicc.limits import no_memory
 from minicc.runtime.saved import Compilation
 
 LOGGER = logging.getLogger("minicc")
@@ -88,13 +91,12 @@ class Specialisation:
     nothing of it is compiled: running it as it is does the same, without the way around.
     """
 
-    __slots__ = ("compilation", "environment", "given", "hosted", "loops", "plain", "references",
-                 "seen", "sizes", "traced", "tree", "used", "writes")  # fmt: skip
+    __slots__ = ("compilation", "environment", "given", "hosted", "loops", "plain", "seen",
+                 "sizes", "traced", "tree", "used", "writes")  # fmt: skip
 
     def __init__(self, tree: Tree, given: Given) -> None:
         self.tree = tree
         self.given = given
-        self.references: list[Reference] = []
         self.environment = Environment(())
         self.compilation: Compilation | None = None
         self.traced: Traced | None = None
@@ -115,10 +117,9 @@ class Specialisation:
         """Take over what a trace found out."""
         self.traced = traced
         self.given = given
-        self.references += traced.references
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
-        self.environment = Environment(self.references)
+        self.environment = self.environment.joined(traced.environment)
         self.hosted = traced.module is None and self.tree.is_hosted()
 
     def run_by(self, compilation: Compilation) -> None:
@@ -126,14 +127,30 @@ class Specialisation:
         self.compilation = compilation
         self.hosted = bool(compilation.host) and not compilation.kernels
 
+    def replay(self, arrays: list[Any], inputs: list[Any], values: Sequence[Any]) -> Any:
+        """The result of a call; `Missed` where that leaves the paths that are known.
+
+        `inputs` are those of the program that are no arguments, `values` are all arguments.
+        """
+        begun = [*arrays, *inputs]
+        if self.compilation is None:
+            assert self.tree.root is not None
+            return replay(self.tree.root, Begun(begun, values), self.tree.after)
+        assert self.traced is not None
+        try:
+            given = [*map(dense, arrays), *inputs]
+        except MemoryError:
+            raise no_memory("dense copies of the arguments") from None
+        return self.traced.rebuild(self.compilation.executable.run(given), begun, values)
+
 
 class InlineCache:
     """The program of a call, found at a glance for others whose arguments are of the same types.
 
     As the inline caches that interpreters have at each call site (Deutsch and Schiffman, "Efficient
     Implementation of the Smalltalk-80 System", 1984). It is for plain arguments: arrays that lie
-    without gaps, numbers, None, texts and functions, and tuples, lists and dicts of these; what it
-    does not serve is looked up by its key.
+    without gaps, numbers, None, texts, functions and objects of the user's, and tuples, lists and
+    dicts of these; what it does not serve is looked up by its key.
     """
 
     __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "found", "run")
@@ -219,7 +236,7 @@ def _spread(values: Iterable[Any], leaves: list[Any], nested: list[Any]) -> None
 def _is_plain(leaf: Any) -> bool:
     if type(leaf) is np.ndarray:
         return bool(leaf.flags.num & DENSE == DENSE)
-    return type(leaf) in (*NUMBERS, *_SAME)
+    return type(leaf) in (*NUMBERS, *_SAME) or is_stood_in(leaf)
 
 
 def _wanted(leaf: Any) -> tuple[type, Any, Any]:
@@ -387,8 +404,10 @@ class Known:
         for found in self._near(call):
             for r in found.environment.changed():
                 now = r.now()
-                number = type(r.value) in NUMBERS and type(now) is type(r.value)
-                moves = number or (is_read(r.value) and is_read(now))
+                number = type(r.value) in NUMBERS or (
+                    isinstance(r.value, np.ndarray | np.generic) and r.value.dtype.kind in "fc"
+                )
+                moves = number and type(now) is type(r.value) and may_move(now)
                 if moves and r.place not in self._settled:
                     self._moving[r.place] = r
         family = self._families.get(call.key)

@@ -31,6 +31,7 @@ from minicc.frontends.trace.paths import (
 )
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import VIEW_OPS, Recorder, type_of
+from minicc.frontends.trace.side_effects import Acts, Begun
 from minicc.frontends.trace.states import State
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
@@ -106,7 +107,7 @@ def is_light(module: Module, most: int = _SHORT) -> bool:
 
 
 class Path:
-    """One call while it is traced and run.
+    """One call while it is traced and run; `begun` are the arrays that its state begins with.
 
     `done` counts effects that the call had already, before it left the known paths. Effects of the
     trace wait for its end, since it may be given up.
@@ -114,7 +115,8 @@ class Path:
 
     def __init__(self, tree: Tree, args: Sequence[Array], compiled: Compile, done: int = 0) -> None:
         self.tree = tree
-        self.args = list(args)
+        self.args = args
+        self.begun = Begun(args, args.values if isinstance(args, Begun) else ())
         self.state = list(args)
         self.breaks = 0
         self._compile = compiled
@@ -126,6 +128,11 @@ class Path:
         self._target: Node | None = tree.root
         self._made = 0
         self._worth = False  # whether a new node computes more than NumPy does meanwhile
+
+    def enter(self, array: Array) -> None:
+        """Begin with another array, before the first break."""
+        self.begun.append(array)
+        self.state.append(array)
 
     def again(self, tree: Tree | None = None) -> Path:
         """The same call from its beginning, in another tree where one is given."""
@@ -177,8 +184,8 @@ class Path:
         """The function's result."""
         node = self._last(recorder, structure, values, writes)
         assert isinstance(node.action, Finish)
-        args = len(self.args) if self._from is None else 0
-        result = node.action.finish(node.compute(self.state, args), self.args)
+        args = len(self.begun) if self._from is None else 0
+        result = node.action.finish(node.compute(self.state, args), self.begun)
         self._have_effects()
         return result
 
@@ -193,7 +200,8 @@ class Path:
         outputs = recorder.computed([*values, *[v for _, v in writes]])
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
         results, written = [places[v] for v in values], [(k, places[v]) for k, v in writes]
-        action = Finish(structure, results, written, recorder.captured.values())
+        require = structure.require_apart if isinstance(structure, Acts) else None
+        action = Finish(structure, results, written, recorder.captured.values(), require)
         return self._node(recorder, outputs, action.at(_writing(recorder), ""))
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:

@@ -25,6 +25,7 @@ import numpy as np
 from minicc.frontends.trace.objects import MISSING, NAMESPACES
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.recorder import Recorder, native_element, type_of
+from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.arrays import DENSE
@@ -46,24 +47,35 @@ _AFRESH = 8  # traces that begin again for an input that a break or a loop came 
 class Reference:
     """A value that traced code read from outside: where it lives, its name, and what it was.
 
-    An element of a list, tuple or dict lives in what the reference to that gives. Where elements
-    that are arrays have references of their own, the container's is `open`.
+    An element of a list, tuple or dict lives in what the reference to that gives. Elements that
+    are inputs have references of their own, and `left_out` of the container's are the keys that
+    lead to them; of a container that is `unseen`, the code does not look at what is in it.
     """
 
-    __slots__ = ("home", "kind", "name", "open", "value")
+    __slots__ = ("home", "kind", "left_out", "name", "unseen", "value")
 
     def __init__(self, kind: str, home: Any, name: Any, value: Any) -> None:
         self.kind = kind
         self.home = home
         self.name = name
         self.value = value
-        self.open = False
+        self.left_out: set[tuple[Any, ...]] = set()
+        self.unseen = False
 
     @property
     def place(self) -> Any:
         """Equal for references to the same place; `home` must be held."""
         inner = isinstance(self.home, Reference)
         return (self.home.place if inner else id(self.home)), self.name
+
+    def leave_out(self) -> None:
+        """Have the reference to the container around an element not say what that is."""
+        steps: tuple[Any, ...] = ()
+        reference = self
+        while isinstance(reference.home, Reference):
+            steps = (reference.name, *steps)
+            reference = reference.home
+        reference.left_out.add(steps)
 
     @property
     def path(self) -> str:
@@ -129,10 +141,12 @@ class Given:
         self._now: list[Any] = []  # the values of the call that is traced
         self._afresh = 0
         self._late = False
+        self.constants: dict[int, Reference] = {}  # what the boxes of constants were read at
         self._flags = True  # whether those that are True or False may be terms
         # the arrays from outside, by their places: their element types and shapes
         self._arrays: dict[int, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._still: set[Any] = set()  # which of these are constants
+        self._looked: set[Any] = set()  # lists from outside, by their places, that are looked at
         self._open = True  # whether others may be inputs
 
     def copy(self, numbers: Sequence[Any]) -> Given:
@@ -153,6 +167,7 @@ class Given:
         """Trace a call with `numbers`, for which the guards hold."""
         recorder.numbers = self
         self._late = False
+        self.constants = {}
         values = self._run(self.numbers)
         assert values is not None
         self._now = values
@@ -168,7 +183,7 @@ class Given:
             return None
         if key not in self._leaves:
             name = f"{reference.kind} {reference.path}"
-            self._leaves[key] = (self._add(name, None, x), reference, np.ndarray)
+            self._leaves[key] = (self._add(name, None, x), reference, type(x))
         place = self._leaves[key][0]
         self._arrays[place] = x.dtype, x.shape
         return self._at(recorder, place)
@@ -181,10 +196,26 @@ class Given:
         places = self._arrays.keys() & set[int]().union(*groups)
         self._hold({key for key, leaf in self._leaves.items() if leaf[0] in places} - self.moving)
 
-    def keep_root_still(self, box: Tracer) -> None:
-        """Begin again with an array from outside as a constant, if it is one that is returned."""
-        places = {p for p in self._arrays if self.boxes.get(p) is box}
-        self._hold({key for key, leaf in self._leaves.items() if leaf[0] in places})
+    def takes(self, reference: Reference) -> bool:
+        """Whether an array from outside is to be an input, if it can be one."""
+        x = reference.value
+        array = type(x) is np.ndarray or isinstance(x, np.generic)
+        return is_read(x) or (array and reference.place in self.moving)
+
+    def move(self, references: Iterable[Reference]) -> None:
+        """Begin again with numbers and arrays as inputs, for the function changes what they are.
+
+        Nothing is done where all are inputs, or can't be any.
+        """
+        movable = {r.place for r in references if may_move(r.value)}
+        late = [self._leaves[p][0] for p in movable & self._leaves.keys()]
+        if any(self.boxes.get(place, self) is None for place in late):
+            self._afresh += 1  # the trace knew of some too late
+            raise Again
+        if new := movable - self.offered:
+            self.offered = self.offered | new
+            self._still -= new
+            self._again(self.moving | new)
 
     def keep_all_still(self) -> None:
         """Begin again with all of them as constants, if there are any."""
@@ -195,6 +226,15 @@ class Given:
         if keys:
             self._still |= keys
             self._again(self.moving)
+
+    def may_be_unseen(self, reference: Reference) -> bool:
+        """Whether the code may do nothing but append to a list."""
+        return type(reference.value) is list and reference.place not in self._looked
+
+    def look(self, reference: Reference) -> None:
+        """Begin again with a list that the code looks at."""
+        self._looked.add(reference.place)
+        self._again(self.moving)
 
     def leaf(self, key: Any, source: Any, name: str, value: Any) -> Term | None:
         """A number from outside, `source` says where it is; None where it is a constant."""
@@ -230,6 +270,10 @@ class Given:
             raise value
         return value, Term(self, known.place, value) if is_number else None
 
+    def is_outside(self, term: Term) -> bool:
+        """Whether a number is what is read from outside, and nothing is computed of it."""
+        return any(p == term.place and type(s) is not int for p, s, _ in self._leaves.values())
+
     @property
     def steps(self) -> int:
         """How much Python computes at each call."""
@@ -256,7 +300,7 @@ class Given:
             self._again(left)
 
     def _again(self, moving: set[Any]) -> NoReturn:
-        kept = {"offered": self.offered, "_still": self._still, "_open": self._open}
+        kept = {n: vars(self)[n] for n in ("offered", "_still", "_open", "_looked")}
         vars(self).update(vars(Given(moving, self.numbers)) | kept)
         raise Again
 
@@ -298,11 +342,12 @@ class Given:
         array = _array(self._now[place])
         value = Value(type_of(array), self._names[place])
         recorder.inputs.append(value)
-        recorder.path.state.append(array)
-        if place not in self._arrays:
-            return Tracer(recorder, value)
-        recorder.outside[value] = frozenset([place])
-        return Tracer(recorder, value, locked=f"the captured array `{self._names[place]}`")
+        recorder.path.enter(array)
+        if place in self._arrays:
+            recorder.outside[value] = frozenset([place])
+        box = Tracer(recorder, value, scalar=isinstance(self._now[place], np.generic))
+        recorder.begun.append(box)
+        return box
 
     def _origins(self, place: int) -> set[Any]:
         """The numbers from outside that one depends on."""
@@ -325,7 +370,7 @@ class Given:
             value = numbers[source] if type(source) is int else source.now()
             if type(value) is not kind:
                 return None
-            if isinstance(value, np.ndarray):
+            if isinstance(value, (np.ndarray, np.generic)):
                 dense = value.flags.num & DENSE == DENSE
                 if not dense or (value.dtype, value.shape) != self._arrays[place]:
                     return None
@@ -353,8 +398,27 @@ class Given:
         self.numbers = self._now = []
 
 
+def release(box: Tracer) -> None:
+    """Begin again with a constant that is written to as an input, if it can be one."""
+    numbers = box.recorder.numbers
+    reference = numbers and numbers.constants.get(id(box))
+    if reference is not None and box.recorder.path is not None:
+        numbers.move([reference])
+
+
+Dispatch.release = release
+
+
 def _array(value: Any) -> Array:
-    return value if type(value) is np.ndarray else np.array(value, ELEMENTS[type(value)])
+    plain = type(value) in ELEMENTS
+    return np.array(value, ELEMENTS[type(value)]) if plain else np.asarray(value)
+
+
+def may_move(x: Any) -> bool:
+    """Whether a value from outside is a number, or an array that may be an input."""
+    if type(x) is not np.ndarray and not isinstance(x, np.generic):
+        return type(x) in (int, float, complex)
+    return native_element(x.dtype) is not None and x.flags.num & DENSE == DENSE
 
 
 def is_read(x: Any) -> bool:

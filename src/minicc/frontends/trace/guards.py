@@ -14,14 +14,14 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.given import COMPARED, OPEN, Reference, is_read
-from minicc.frontends.trace.objects import MISSING, NAMESPACES, is_stood_in
+from minicc.frontends.trace.given import COMPARED, Reference
+from minicc.frontends.trace.objects import MISSING, NAMESPACES, Members, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
 from minicc.ir.core import attribute_key
 
@@ -201,17 +201,14 @@ class _Bits:
     __hash__ = None  # type: ignore[assignment]
 
 
-def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH, inside: bool = True) -> Any:
+def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
     """Equal while a value from outside is what it was.
 
     Numbers, texts, arrays, containers and objects of libraries are compared by content, other
-    things by identity. One that is to be `kept` holds copies of large arrays. Where it is not to
-    be looked `inside`, arrays that may be inputs have guards of their own.
+    things by identity. One that is to be `kept` holds copies of large arrays.
     """
     if isinstance(value, (bool, int, float, complex)):
         return type(value), attribute_key(value)
-    if not inside and is_read(value):
-        return np.ndarray
     if isinstance(value, np.ndarray):
         small = value.nbytes <= COMPARED and not value.dtype.hasobject
         content = value.tobytes() if small else _Bits(value, kept)
@@ -222,13 +219,12 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH, inside: boo
         return type(value), value
     if depth == 0 or isinstance(value, (*_FIXED, types.ModuleType)):
         return id(value)
-    inside |= type(value) not in OPEN
     if isinstance(value, (tuple, list, collections.deque)):
-        return (type(value), *[fingerprint(v, kept, depth - 1, inside) for v in value])
+        return (type(value), *[fingerprint(v, kept, depth - 1) for v in value])
     if isinstance(value, (set, frozenset)):
         return type(value), frozenset((type(v), v) for v in value)
     if isinstance(value, dict):
-        items = [(type(k), k, fingerprint(v, kept, depth - 1, inside)) for k, v in value.items()]
+        items = [(type(k), k, fingerprint(v, kept, depth - 1)) for k, v in value.items()]
         return (type(value), *items)
     state = getattr(value, "__dict__", None)
     if not isinstance(state, dict) or callable(value) or is_stood_in(value):
@@ -238,7 +234,21 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH, inside: boo
 
 def _print_of(reference: Reference, value: Any, kept: bool = False) -> Any:
     """What a value has to equal that a reference gives."""
-    return fingerprint(value, kept, inside=not reference.open)
+    if reference.unseen:
+        return type(value)
+    return fingerprint(_without(value, reference.left_out), kept)
+
+
+def _without(value: Any, left_out: Collection[tuple[Any, ...]]) -> Any:
+    """A container without the elements to which some keys lead, as far as it has them."""
+    if not left_out:
+        return value
+    if () in left_out:
+        return None
+    copy = dict(value) if type(value) is dict else dict(enumerate(value))
+    for key in {steps[0] for steps in left_out} & copy.keys():
+        copy[key] = _without(copy[key], [steps[1:] for steps in left_out if steps[0] == key])
+    return copy if type(value) is dict else type(value)(copy.values())
 
 
 def _is_fixed(value: Any) -> bool:
@@ -247,7 +257,10 @@ def _is_fixed(value: Any) -> bool:
 
 
 class Environment:
-    """The values from outside that a trace read."""
+    """The values from outside that a trace read.
+
+    It has to be made before the call is at its end, which may change them.
+    """
 
     __slots__ = ("_absent", "_compared", "_held", "_references")
 
@@ -258,6 +271,17 @@ class Environment:
             for r in references
             for was in (_print_of(r, r.value, kept=True),)
         ]
+        self._sort()
+
+    def joined(self, later: Environment) -> Environment:
+        """What two traces read."""
+        made = Environment(())
+        made._references = self._references + later._references
+        made._sort()
+        return made
+
+    def _sort(self) -> None:
+        """Know what is asked in which way."""
         named = [c for c in self._references if isinstance(c[0].home, NAMESPACES) and c[2]]
         # names that must not be there are looked for all at once, wherever they were looked for
         absent: dict[int, tuple[Any, set[str]]] = {}
@@ -297,7 +321,7 @@ class Environment:
 
     def describe(self) -> list[str]:
         """What each value from outside must be."""
-        found = [_expected(r) for r, _, _ in self._references]
+        found = [_expected(r) for r, _, _ in self._references if not isinstance(r.home, Members)]
         return list(dict.fromkeys(found))
 
 
@@ -318,6 +342,8 @@ def _expected(reference: Reference) -> str:
     what = f"{reference.kind} {reference.path}"
     if value is MISSING:
         return f"{what} is not there"
+    if reference.unseen:
+        return f"{what} is a list"
     if isinstance(value, (bool, int, float, str, type(None))):
         return f"{what} is {value!r}"
     if isinstance(value, np.ndarray):

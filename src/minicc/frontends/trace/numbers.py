@@ -126,6 +126,10 @@ class Number:
             return self
         return Number(checked(self.box, _lies_within(self.box, (1 << 62) - 1)), int, True)
 
+    def as_count(self) -> Number:
+        """A small int that the call gave as one that data give."""
+        return Number(self.box, int, True)
+
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
         if self.mixed is not None and self.mixed.kinds.theirs is element.numpy.type:

@@ -2,9 +2,9 @@
 
 An object from outside is replaced by a stand-in whose every attribute, method and property is read
 through the rewriter: what is read is guarded, arrays become traced ones, and methods run with the
-traced NumPy. A class is replaced by one of the same members over the stand-ins of its bases, so
-that `super()` and instances made while tracing work. Setting an attribute of either is refused at
-the user's line, for a compiled call would not do it again.
+traced NumPy. Attributes that are set are the stand-in's until a call ends (`side_effects`). A class
+is replaced by one of the same members over the stand-ins of its bases, so that `super()` and
+instances made while tracing work. Setting an attribute of a class is refused at the user's line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 
 from minicc.frontends.trace.recorder import Recorder
@@ -48,6 +48,9 @@ class Reader(Protocol):
 
     def read(self, kind: str, home: Any, name: str, value: Any) -> Any:
         """The same, noted."""
+
+    def look(self, real: Any, name: str, seen: Any) -> None:
+        """Note that an attribute is read again."""
 
 
 def is_library(path: str) -> bool:
@@ -125,6 +128,18 @@ def original_class(x: Any) -> type | None:
     return original
 
 
+def real_of(x: Any) -> Any:
+    """The object from outside that a stand-in is for; None for all else."""
+    return object.__getattribute__(x, "_real") if issubclass(type(x), _Outside) else None
+
+
+def attributes(x: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The attributes of what `original_class` has a class for, and as they were read if so."""
+    if not issubclass(type(x), _Outside):
+        return vars(x), {}
+    return object.__getattribute__(x, "_seen"), object.__getattribute__(x, "_read")
+
+
 def stood_for(x: Any) -> Any:
     """The class that a class stands for; all else is itself."""
     return vars(x).get("_original", x) if isinstance(x, _Meta) else x
@@ -143,7 +158,7 @@ class _Meta(abc.ABCMeta):
         if name.startswith(("_abc_", "__abstractmethods__")) or "_reader" not in vars(cls):
             super().__setattr__(name, value)
             return
-        _refuse(vars(cls)["_reader"], f"{cls.__name__}.{name}")
+        refuse_set(vars(cls)["_reader"], f"{cls.__name__}.{name}")
 
     def __instancecheck__(cls, x: Any) -> bool:
         return super().__instancecheck__(x) or isinstance(x, vars(cls).get("_original", ()))
@@ -152,7 +167,8 @@ class _Meta(abc.ABCMeta):
         return super().__subclasscheck__(of) or issubclass(of, vars(cls).get("_original", ()))
 
 
-def _refuse(reader: Reader, what: str) -> NoReturn:
+def refuse_set(reader: Reader, what: str) -> NoReturn:
+    """UnsupportedError (MC0244): an attribute is set that is to stay as it is."""
     reader.recorder.refuse(
         "MC0244", f"`{what}` from outside of the function is set", "return what is to be kept"
     )
@@ -173,7 +189,7 @@ def class_of(reader: Reader, cls: type) -> Any:
             setattr(made, name, _member(reader, home, name, member))
     made.__qualname__ = cls.__qualname__
     # what it has of its own later hides what it inherits
-    reader.read("class", Members(cls), cls.__name__, Members.BEFORE)
+    reader.read("class", Members(vars(cls)), cls.__name__, Members.BEFORE)
     made._reader = reader
     return made
 
@@ -196,16 +212,16 @@ def _member(reader: Reader, home: Any, name: str, member: Any) -> Any:
 
 
 class Members:
-    """Whether a class has as many attributes as it had; those it had are read one by one."""
+    """Whether there are as many attributes as there were; those there were are read one by one."""
 
     BEFORE = "as it was"
 
-    def __init__(self, cls: type) -> None:
-        self._held = vars(cls)
+    def __init__(self, held: Mapping[str, Any]) -> None:
+        self._held = held
         self._count = len(self._held)
 
     def get(self, name: str, default: Any = None) -> str:
-        """The answer, by whatever name the class has."""
+        """The answer, by whatever name."""
         return self.BEFORE if len(self._held) == self._count else "with other attributes"
 
 
@@ -229,7 +245,9 @@ class _Outside:
 
     _reader: Reader
     _real: Any
-    _seen: dict[str, Any]
+    _read: dict[str, Any]  # attributes as they were read
+    _seen: dict[str, Any]  # and as they are now
+    _named: str
 
     @staticmethod
     def of(reader: Reader, x: Any, name: str, bases: tuple[Any, ...]) -> Any:
@@ -241,8 +259,12 @@ class _Outside:
         told = {"__module__": own.__module__, "__doc__": own.__doc__, "_original": own}
         cls = _Kind(own.__name__, (_Outside, *bases), {**told, "stands_in": True})
         made: Any = object.__new__(cls)  # type: ignore[arg-type]
-        for key, value in (("_reader", reader), ("_real", x), ("_seen", {}), ("_named", name)):
+        read: dict[str, Any] = {}
+        now: dict[str, Any] = {}
+        for key, value in (("_reader", reader), ("_real", x), ("_read", read), ("_seen", now),
+                           ("_named", name)):  # fmt: skip
             object.__setattr__(made, key, value)
+        reader.recorder.effects.watch_object(x, read, now)
         reader.classes[(type(x), id(x))] = made  # type: ignore[index]
         reader.read("attribute", x, "__class__", type(x))
         return made
@@ -252,17 +274,20 @@ class _Outside:
 
     def __getattribute__(self, name: str) -> Any:
         own: Callable[[str], Any] = functools.partial(object.__getattribute__, self)
-        if name in ("_reader", "_real", "_seen", "_named", "_reduced"):
+        if name in ("_reader", "_real", "_read", "_seen", "_named", "_reduced"):
             return own(name)
         reader, real, seen = own("_reader"), own("_real"), own("_seen")
         if name == "__class__":
             cls = type(real)
             return class_of(reader, cls) if is_users(cls) else cls
         if name in seen:
+            reader.look(real, name, seen[name])
             return seen[name]
         if name == "__reduce_ex__" and _found(type(self), name) is MISSING:
             return self._reduced
         held = getattr(real, "__dict__", {})
+        if name == "__dict__" and seen != own("_read"):
+            refuse_set(reader, f"{own('_named')}.{name}")
         if name == "__dict__":
             reader.read("attribute", _Names(held), "names", tuple(held))
             return types.MappingProxyType({key: getattr(self, key) for key in held})
@@ -276,7 +301,7 @@ class _Outside:
             except AttributeError:
                 reader.read("attribute", real, name, MISSING)  # it may have one later
                 raise
-            seen[name] = reader.read("attribute", real, name, value)
+            seen[name] = own("_read")[name] = reader.read("attribute", real, name, value)
             return seen[name]
         if not name.startswith("__"):
             reader.read("attribute", held, name, MISSING)  # the object has none of its own
@@ -294,12 +319,20 @@ class _Outside:
         return cls.__new__, (cls,), self.__getstate__() if own else held
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _refuse(self._reader, f"{self._named}.{name}")
+        member = _found(type(self), name)
+        if isinstance(member, property) and member.fset is not None:
+            member.fset(self, value)
+            return
+        real = self._real
+        slot = isinstance(_found(type(real), name), types.MemberDescriptorType)
+        plain = member is MISSING or not hasattr(member, "__set__")
+        held = slot or hasattr(real, "__dict__")
+        if not (plain and held) or _found(type(self), "__setattr__") is not MISSING:
+            refuse_set(self._reader, f"{self._named}.{name}")
+        self._seen[name] = value
 
     def __delattr__(self, name: str) -> None:
-        _refuse(self._reader, f"{self._named}.{name}")
-
-    _named: str
+        refuse_set(self._reader, f"{self._named}.{name}")
 
 
 class _Kind(_Meta):

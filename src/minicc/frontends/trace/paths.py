@@ -285,10 +285,10 @@ class Finish(Action):
     """The function returns. `writes` are the arguments' new contents, by place in the pool.
 
     `held` are arrays from outside that became constants: no argument that is written to may share
-    their memory.
+    their memory. What has to hold for arguments besides, `require` is asked before that.
     """
 
-    __slots__ = ("held", "results", "structure", "writes")
+    __slots__ = ("held", "require", "results", "structure", "writes")
 
     def __init__(
         self,
@@ -296,11 +296,13 @@ class Finish(Action):
         results: Sequence[int],
         writes: Sequence[tuple[int, int]],
         held: Iterable[Array],
+        require: Callable[[Sequence[Array]], None] | None = None,
     ) -> None:
         self.structure = structure
         self.results = tuple(results)
         self.writes = tuple(writes)
         self.held = tuple(held) if writes else ()
+        self.require = require
 
     def identity(self) -> Any:
         held = tuple(map(id, self.held))
@@ -315,6 +317,8 @@ class Finish(Action):
             # what the host gave may lie otherwise than the result, which says how it does
             leaves.append(array.copy() if id(array) in given else np.asarray(array, order="C"))
             given.add(id(array))
+        if self.writes and self.require is not None:
+            self.require(args)
         if self.writes:
             write_back(self.writes, pool, args, self.held, self.where)
         return rebuild(self.structure, leaves, args)
@@ -336,8 +340,9 @@ def write_back(
     """
     if all(pool[k] is args[target] and k != target for target, k in writes):
         return
-    for target, _ in writes:
-        others = [a for a in args if a is not args[target]]
+    for target, place in writes:
+        alike = {k for k, at in writes if at == place}  # where one argument stands
+        others = [a for k, a in enumerate(args) if k not in alike]
         named = {"another argument": others, "an array from outside": held}
         for what, arrays in named.items():
             if any(np.may_share_memory(args[target], a) for a in arrays):
@@ -453,16 +458,14 @@ class Missed(NamedTuple):
     key: Any
 
 
-def replay(
-    root: Node, args: Sequence[Array], after: Mapping[Any, Node], numbers: Sequence[Array] = ()
-) -> Any:
+def replay(root: Node, args: Sequence[Array], after: Mapping[Any, Node]) -> Any:
     """The result of a call along known paths, or where it left them (`Missed`).
 
-    `numbers` are what the state begins with besides the arguments. `after` are the nodes by
-    Python's state and the outcome before them.
+    `args` are the arrays that the state begins with, `after` the nodes by Python's state and the
+    outcome before them.
     """
     node = root
-    state: Sequence[Array] = [*args, *numbers]
+    state = args
     effects = 0
     while True:
         pool = node.compute(state, len(args) if node is root else 0)

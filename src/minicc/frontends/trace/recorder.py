@@ -75,8 +75,9 @@ class Recorder:
     """The state of one trace.
 
     `user_globals` are the user's namespaces, by the ids of those that their code is traced in;
-    `inputs` are those of the segment that is recorded; `arguments` are the boxes of the function's
-    arrays; `path` runs segments at breaks, and is None where values are not to be had.
+    `inputs` are those of the segment that is recorded; a call begins with the boxes `begun`, of
+    arguments and of what is read from outside; `path` runs segments at breaks, and is None where
+    values are not to be had.
     """
 
     def __init__(self, name: str, place: str = "", few: int = FEW, hasty: bool = True) -> None:
@@ -93,7 +94,8 @@ class Recorder:
         self.kinds: dict[type, Any] = {}  # what stands for NumPy's classes
         self.identity = False  # whether code asks if something is True
         self.inputs: list[Value] = []
-        self.arguments: list[Any] = []
+        self.begun: list[Any] = []
+        self.effects: Any = None
         self.given: dict[int, Any] = {}  # the boxes of arguments by the arrays' identities
         self.path: Any = None
         self.numbers: Any = None  # those that the call gave, where they may be no constants
@@ -116,8 +118,7 @@ class Recorder:
         self.told: dict[str, str] = {}  # what became of each loop, by its line
         self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
         self.work = 0  # ops that were recorded, and what segments weigh
-        # inputs that are arrays from outside, and views of them, by the places of these
-        self.outside: dict[Value, frozenset[int]] = {}
+        self.outside: dict[Value, frozenset[int]] = {}  # arrays from outside, by their places
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
@@ -134,9 +135,8 @@ class Recorder:
 
     def watch(self, box: Any) -> None:
         """Know a box while it is alive."""
-        number = self._count
+        number, boxes = self._count, self._boxes
         self._count = number + 1
-        boxes = self._boxes
         boxes[number] = weakref.ref(box, lambda _: boxes.pop(number, None))
 
     def live(self, since: int = 0) -> list[Any]:
@@ -374,7 +374,7 @@ class Recorder:
     def note_write(self, box: Any) -> None:
         """Remember the line where an argument's contents change."""
         Dispatch.written(box)
-        if any(box is a for a in self.arguments):
+        if any(box is a for a in self.begun):
             self.places.append(self.location())
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:

@@ -60,6 +60,7 @@ class Dispatch:
     test: Callable[..., Any]
     linger: Callable[..., Any]
     written: Callable[..., Any]
+    release: Callable[..., Any]
     power: Callable[..., Any]
 
 

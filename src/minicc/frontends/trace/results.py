@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -33,11 +33,12 @@ from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.mixed import Kinds, is_mixed
 from minicc.frontends.trace.numbers import Number, has_term
-from minicc.frontends.trace.objects import stood_for
+from minicc.frontends.trace.objects import real_of, stood_for
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
-from minicc.frontends.trace.pytree import PLAIN, VALUES, Slot, mapped, mapped_once, rebuild
+from minicc.frontends.trace.pytree import PLAIN, VALUES, Held, Slot, mapped, mapped_once, rebuild
 from minicc.frontends.trace.recorder import Recorder, native_element
+from minicc.frontends.trace.side_effects import Acts, Home, Itself, SideEffects
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64
@@ -164,13 +165,33 @@ class Compressed:
 
 
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
-    """The arrays of a result, their names, and the structure with slots in their places."""
-    outcome = _with_plain_keys(outcome, {})
-    taking = _Taking(recorder, outcome)
-    structure = mapped_once(taking.take, outcome, "result")
+    """The arrays of a result, their names, and the structure with slots in their places.
+
+    What the function has changed of objects from outside is a part of the result.
+    """
+    effects: SideEffects = recorder.effects
+    changes = effects.changes(partial(_refuse_changed, recorder))
+    plain = _Plain(effects)
+    outcome = plain.of(outcome)
+    contents = [plain.of(content) for _, content in changes]
+    taking = _Taking(recorder, [outcome, contents])
+    made: dict[int, Any] = {}
+    structure = mapped_once(taking.take, outcome, "result", made)
     if not taking.values and recorder.path is None:
         raise UserError("MC0182", f"{recorder.name} returns no array")
+    if changes or plain.asks:
+        if changes and recorder.path is None:
+            _refuse_changed(recorder, effects.name(changes[0][0]))
+        slots = [mapped_once(taking.take, content, "changed", made) for content in contents]
+        targets = [target for target, _ in changes]
+        structure = Acts(structure, [*zip(targets, slots, strict=True)], effects.homes())
     return taking.values, taking.names, structure
+
+
+def _refuse_changed(recorder: Recorder, name: str) -> NoReturn:
+    """UnsupportedError (MC0244) where the function changed something from outside."""
+    text = f"`{name}` from outside of the function is changed"
+    recorder.refuse("MC0244", text, "return what is to be kept")
 
 
 class _OfData:
@@ -180,25 +201,37 @@ class _OfData:
         self.grown = grown
 
 
-def _with_plain_keys(outcome: Any, made: dict[int, Any]) -> Any:
-    """A result whose dicts have Python's numbers and NumPy's scalars as keys, which were read.
+class _Plain:
+    """Makes plain what is a result: what objects are at a call, and Python's numbers as keys.
 
-    A tuple, list or dict that stands twice is one object in it.
+    A tuple, list or dict that stands twice is one object.
     """
-    if id(outcome) in made:
-        return made[id(outcome)]
-    if type(outcome) is tuple:
-        new: Any = tuple([_with_plain_keys(v, made) for v in outcome])
-    elif type(outcome) is Grown:
-        new = _OfData(outcome)
-    elif type(outcome) is dict:
-        new = {_plain(k): _with_plain_keys(v, made) for k, v in outcome.items()}
-    elif type(outcome) is list:
-        new = [_with_plain_keys(v, made) for v in outcome]
-    else:
-        return outcome
-    made[id(outcome)] = new
-    return new
+
+    def __init__(self, effects: SideEffects) -> None:
+        self._effects = effects
+        self._made: dict[int, Any] = {}
+        self.asks = False  # whether a call is asked for a container
+
+    def of(self, x: Any) -> Any:
+        """A part of a result."""
+        if id(x) in self._made:
+            return self._made[id(x)]
+        if type(x) in (list, dict) and (home := self._effects.target(x)) is not None:
+            new: Any = home
+            self.asks = True
+        elif type(x) is tuple:
+            new = tuple(map(self.of, x))
+        elif type(x) is Grown:
+            new = _OfData(x)
+        elif type(x) is dict:
+            new = {_plain(k): self.of(v) for k, v in x.items()}
+        elif type(x) is list:
+            new = [*map(self.of, x)]
+        else:
+            real = real_of(x)
+            return x if real is None else Itself(Held(real))
+        self._made[id(x)] = new
+        return new
 
 
 def _plain(key: Any) -> Any:
@@ -235,8 +268,6 @@ class _Taking:
             return
         if isinstance(leaf, Tracer) and row_of(leaf) is None:
             leaf.content  # noqa: B018  # a view that is read on the host ends the segment
-            if self.recorder.numbers:  # what is returned shares memory with what is outside
-                self.recorder.numbers.keep_root_still(leaf.root)
             self._roots[id(leaf.root)] += 1
             self._seen.append(leaf.root)
         constant = _constant(leaf)
@@ -286,7 +317,7 @@ class _Taking:
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)
-        if isinstance(leaf, PLAIN):
+        if isinstance(leaf, (*PLAIN, Itself, Home)):
             return leaf
         if isinstance(leaf, PythonType):
             return leaf.real
@@ -358,7 +389,7 @@ class _Taking:
         keys, moves = leaf.moves()
         if root.locked_array is not None:
             return self._view(root.locked_array, keys, moves)
-        for k, box in enumerate(self.recorder.arguments):
+        for k, box in enumerate(self.recorder.begun):
             if root is box and not box.scalar:
                 self._require_still(keys)
                 return self._view(Slot(k, Shown(True, (), ())), keys, moves)
@@ -379,7 +410,7 @@ class _Taking:
             pairs = zip(keys, moves, strict=True)
             return Picked(base, [self._index(k[1]) if k[0] == "place" else m for k, m in pairs])
         if not isinstance(base, Slot):
-            return Shown(True, keys, moves).of(base)
+            return Picked(base, moves) if moves else Itself(Held(base))
         shown = base.kind
         laid = Shown(shown.of_argument, (*shown.keys, *keys), (*shown.moves, *moves))
         return Slot(base.index, laid)

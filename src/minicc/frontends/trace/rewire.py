@@ -17,6 +17,7 @@ import copy
 import datetime
 import math
 import os
+import sys
 import types
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -35,7 +36,7 @@ from minicc.frontends.trace.effects import (
     scientific,
 )
 from minicc.frontends.trace.extremes import extreme
-from minicc.frontends.trace.given import OPEN, Reference, is_read
+from minicc.frontends.trace.given import OPEN, Reference
 from minicc.frontends.trace.kinds import (
     LOOKING,
     InstanceOf,
@@ -45,7 +46,6 @@ from minicc.frontends.trace.kinds import (
     looks,
     power,
 )
-from minicc.frontends.trace.loops.code import codes_within
 from minicc.frontends.trace.loops.comprehensions import (
     DRAWN,
     LISTED,
@@ -53,9 +53,10 @@ from minicc.frontends.trace.loops.comprehensions import (
     Listing,
     rewritten,
 )
-from minicc.frontends.trace.loops.flow import instructions
+from minicc.frontends.trace.loops.flow import codes_within, instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
 from minicc.frontends.trace.loops.grown import length
+from minicc.frontends.trace.loops.uses import is_added_to, is_only_added_to
 from minicc.frontends.trace.namespace import (
     Clock,
     Impure,
@@ -66,10 +67,18 @@ from minicc.frontends.trace.namespace import (
     replacement,
 )
 from minicc.frontends.trace.numbers import Number
-from minicc.frontends.trace.objects import MISSING, is_library, is_users, stand_in
+from minicc.frontends.trace.objects import (
+    MISSING,
+    Members,
+    is_library,
+    is_users,
+    refuse_set,
+    stand_in,
+)
 from minicc.frontends.trace.python_types import FLOAT, INT
-from minicc.frontends.trace.pytree import leaves, mapped
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.side_effects import Home, SideEffects
 from minicc.frontends.trace.sums import Sum
 from minicc.frontends.trace.tracer import Tracer
 from minicc.later import classes_of
@@ -78,6 +87,7 @@ _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 # modules of Python of which some members are replaced
 _LOOKED_INTO = LOOKING | {"sys", "warnings"}
+_READING = (__name__, stand_in.__module__)
 _FILES = frozenset({"open", "input"})
 _LOOKS = frozenset({"globals", "vars", "exec", "eval"})
 
@@ -94,16 +104,6 @@ def _compared(code: types.CodeType) -> frozenset[str]:
     """What stands last in comparisons by identity, but those with None."""
     found = [a for a, b in pairwise(instructions(code)) if b.opname == "IS_OP"]
     return frozenset(str(s.argval) for s in found if s.argrepr != "None")
-
-
-def _same(left: Any, right: Any) -> bool:
-    if type(left) is not type(right) or not isinstance(left, (tuple, list, dict, *_CONTAINERS)):
-        return left is right
-    if isinstance(left, (set, frozenset)):
-        return bool(left == right)
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(_same(v, right[k]) for k, v in left.items())
-    return len(left) == len(right) and all(map(_same, left, right))
 
 
 def _copied(x: Any, f: Callable[[Any], Any]) -> Any:
@@ -129,13 +129,14 @@ class Rewirer:
         self.recorder = recorder
         self.references: list[Reference] = []
         recorder.namespace = Namespace(recorder)
+        recorder.effects = self._effects = SideEffects()
         self.classes: dict[Any, Any] = {}
         self._functions: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, dict[str, Any]] = {}
         self._seen: set[tuple[int, str]] = set()
+        self._filled: set[tuple[int, str]] = set()  # globals that have what stands for them
         self._arrays: dict[int, Tracer] = {}
         self._places: dict[int, tuple[Any, Any]] = {}  # where inputs are read, with these
-        self._containers: list[tuple[str, Any, Any]] = []
 
     def value(self, x: Any, name: str) -> Any:
         """What stands for a value that the code reads under `name`."""
@@ -198,12 +199,13 @@ class Rewirer:
     def _held(self, x: Any, name: str) -> Any:
         """What stands for a container, or for an object or a class."""
         if type(x) in (tuple, list, dict):
-            return self.container(mapped(lambda leaf, path: self.value(leaf, name + path), x), name)
+            made = mapped(lambda leaf, path: self.value(leaf, name + path), x)
+            return self._container(made, x, name)
         if isinstance(x, (set, frozenset)) and any(isinstance(v, type) for v in x):
             classes = {v: self.value(v, name) for v in x if isinstance(v, type)}
-            return self.container(type(x)([classes.get(v, v) for v in x]), name)
+            return self._container(type(x)([classes.get(v, v) for v in x]), x, name)
         if isinstance(x, _CONTAINERS):
-            return self.container(_copied(x, lambda leaf: self.value(leaf, name)), name)
+            return self._container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
         return stand_in(self, x, name)
 
     def _around(self, f: types.FunctionType) -> types.FunctionType:
@@ -223,10 +225,10 @@ class Rewirer:
             return types.MethodType(self.value(called, "__call__"), self.value(f, "self"))
         return self.value(f, self.recorder.name)
 
-    def container(self, made: Any, name: str) -> Any:
+    def _container(self, made: Any, x: Any, name: str) -> Any:
         """Remember the copy of a container from outside, to see whether the function changes it."""
         self._name_classes(made)
-        self._containers.append((name, made, _copied(made, lambda leaf: leaf)))
+        self._effects.watch(made, x, name)
         return made
 
     def _name_classes(self, made: Any) -> None:
@@ -243,52 +245,90 @@ class Rewirer:
                 if isinstance(part, (tuple, list, dict)):
                     self._name_classes(part)
 
-    def check_containers(self) -> None:
-        """UnsupportedError (MC0244) where the function changed a list or dict from outside."""
-        for name, made, before in self._containers:
-            if not _same(made, before):
-                self.recorder.refuse(
-                    "MC0244",
-                    f"`{name}` from outside of the function is changed",
-                    "return what is to be kept",
-                )
-
-    def array(self, x: np.ndarray[Any, Any], name: str) -> Tracer:
-        """A captured array as a constant."""
+    def array(
+        self, x: np.ndarray[Any, Any], name: str, reference: Reference | None = None
+    ) -> Tracer:
+        """A captured array as a constant, which was read at a reference."""
         if id(x) not in self._arrays:
             box = Tracer(self.recorder, x, locked=f"the captured array `{name}`")
             if x.itemsize:
                 box.lies(x.strides)
             self._arrays[id(x)] = box
             self.recorder.captured[name] = x
+        if reference is not None and self.recorder.numbers:
+            constants: dict[int, Reference] = self.recorder.numbers.constants
+            constants[id(self._arrays[id(x)])] = reference
         return self._arrays[id(x)]
 
     def read(self, kind: str, home: Any, name: str, value: Any) -> Any:
         """Note what is read, once, and give what stands for it."""
         reference = Reference(kind, home, name, value)
+        return self._noted(reference, kind == "attribute" and self._is_added_to(value))
+
+    def _noted(self, reference: Reference, added: bool) -> Any:
+        """The same; to a list that is `added` to, the code does nothing but append."""
+        value = reference.value
         given = self.recorder.numbers
-        if given and is_read(value):
+        if given and given.takes(reference):
             return self._array(reference)
-        term = given and given.leaf(reference.place, reference, f"{kind} {name}", value)
+        called = f"{reference.kind} {reference.name}"
+        term = given and given.leaf(reference.place, reference, called, value)
         if term:
             return Number.of(self.recorder, term)
         if reference.place not in self._seen:
             self._seen.add(reference.place)
             if not isinstance(value, types.ModuleType):
                 self.references.append(reference)
-        if given and type(value) in OPEN and any(map(is_read, leaves(value))):
-            reference.open = True
-            return self.container(self._opened(reference), name)
-        return self.value(value, name)
+        if given and added and given.may_be_unseen(reference):
+            reference.unseen = True
+            return self._effects.watch_unseen(reference)
+        if given and type(value) in OPEN:
+            made = self._opened(reference)
+            self._name_classes(made)
+        elif type(value) is np.ndarray:
+            return self.array(value, reference.name, reference)
+        else:
+            made = self.value(value, reference.name)
+        if isinstance(value, OPEN):
+            self._effects.watch(made, value, reference.name, Home(reference))
+        return made
+
+    def _is_added_to(self, value: Any) -> bool:
+        """Whether a list is not looked at by the user's code that reads it, but appended to."""
+        frame = self._reader() if type(value) is list else None
+        return type(value) is list and (frame is None or is_added_to(frame.f_code, frame.f_lasti))
+
+    def _reader(self) -> types.FrameType | None:
+        """The user's frame that reads an attribute; None where minicc itself looks at what is."""
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals["__name__"] in _READING:
+            frame = frame.f_back
+        users = frame is not None and id(frame.f_globals) in self.recorder.user_globals
+        return frame if users else None
+
+    def look(self, real: Any, name: str, seen: Any) -> None:
+        """Begin again where code looks at a list of which it was taken that nothing does."""
+        frame = self._reader() if self._effects.is_unseen(seen) else None
+        if frame is not None and not is_added_to(frame.f_code, frame.f_lasti):
+            value = getattr(real, name)
+            self.recorder.numbers.look(Reference("attribute", real, name, value))
 
     def _opened(self, reference: Reference) -> Any:
-        """The copy of a container, with elements that are arrays as inputs where they may be."""
-        x = reference.value
+        """The copy of a container, with arrays and numbers in it as inputs where they may be."""
+        x, numbers = reference.value, self.recorder.numbers
+        if numbers.takes(reference):
+            reference.leave_out()
+            return self._array(reference)
+        if type(x) is np.ndarray:
+            return self.array(x, reference.path, reference)
+        term = numbers.leaf(reference.place, reference, reference.path, x)
+        if term:
+            reference.leave_out()
+            return Number.of(self.recorder, term)
         if type(x) not in OPEN:
             return self.value(x, reference.path)
         pairs = x.items() if type(x) is dict else enumerate(x)
-        parts = [Reference(reference.kind, reference, k, v) for k, v in pairs]
-        made = [self._array(p) if is_read(p.value) else self._opened(p) for p in parts]
+        made = [self._opened(Reference(reference.kind, reference, k, v)) for k, v in pairs]
         return dict(zip(x, made, strict=True)) if type(x) is dict else type(x)(made)
 
     def _array(self, reference: Reference) -> Tracer:
@@ -299,7 +339,7 @@ class Rewirer:
             if place not in self._seen:
                 self._seen.add(place)
                 self.references.append(reference)
-            return self.array(x, reference.path)
+            return self.array(x, reference.path, reference)
         known = self._places.setdefault(id(x), (place, x))
         if known[0] != place or id(x) in self.recorder.given or id(x) in self._arrays:
             self.recorder.numbers.keep_all_still()
@@ -331,7 +371,8 @@ class Rewirer:
                 content = old.cell_contents
             except ValueError:
                 continue
-            new.cell_contents = self.read("closure", old, name, content)
+            added = type(content) is list and is_only_added_to(f.__code__, name)
+            new.cell_contents = self._noted(Reference("closure", old, name, content), added)
         if f.__defaults__:
             given = self.read("default", f, "__defaults__", f.__defaults__)
             copy.__defaults__ = given
@@ -340,7 +381,9 @@ class Rewirer:
         copy.__qualname__ = f.__qualname__
         own = {n: v for n, v in vars(f).items() if not n.startswith("__")}
         vars(copy).update((n, self.read("attribute", f, n, v)) for n, v in own.items())
-        self.container(vars(copy), f.__qualname__)
+        self.read("attributes of", Members(vars(f)), f.__qualname__, Members.BEFORE)
+        attributes = Reference("attribute", f, "__dict__", vars(f))
+        self._effects.watch(vars(copy), own, f.__qualname__, Home(attributes))
         return copy
 
     def _replaced(self, original: dict[str, Any]) -> dict[str, Any]:
@@ -378,14 +421,21 @@ class Rewirer:
         return self._globals[id(original)]
 
     def _fill_globals(self, f: types.FunctionType, namespace: dict[str, Any]) -> None:
-        for code in codes_within(f.__code__):
-            for name in code.co_names:
-                if name in f.__globals__:
-                    value = f.__globals__[name]
-                    namespace[name] = self.read("global", f.__globals__, name, value)
-                elif name in _looked_up(code):
-                    # it may be there later, where it hides what is built in
-                    self.read("global", f.__globals__, name, MISSING)
+        for name in sorted(set[str]().union(*map(_looked_up, codes_within(f.__code__)))):
+            value = f.__globals__.get(name, MISSING)
+            reference = Reference("global", f.__globals__, name, value)
+            if reference.place not in self._filled:
+                self._filled.add(reference.place)
+                # what is not there may be later, where it hides what is built in
+                made = self._noted(
+                    reference, type(value) is list and is_only_added_to(f.__code__, name)
+                )
+                if value is not MISSING:
+                    namespace[name] = made
+            elif self._effects.is_unseen(namespace.get(name)) and not is_only_added_to(
+                f.__code__, name
+            ):
+                self.recorder.numbers.look(reference)
 
     def _check(self, code: types.CodeType) -> None:
         """UnsupportedError (MC0244) where the code rebinds names from outside of it."""
@@ -421,10 +471,15 @@ class Rewirer:
 class ModuleProxy:
     """A module of the user's whose functions are replaced when they are read."""
 
+    _rewirer: Rewirer
+    _module: types.ModuleType
+
     def __init__(self, rewirer: Rewirer, module: types.ModuleType) -> None:
-        self._rewirer = rewirer
-        self._module = module
+        vars(self).update(_rewirer=rewirer, _module=module)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._module, name)
         return self._rewirer.read("global", vars(self._module), name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_set(self._rewirer, f"{self._module.__name__}.{name}")

@@ -65,15 +65,12 @@ class State:
     def capture(recorder: Recorder, needed: Sequence[Tracer]) -> State | None:
         """The state of now; `needed` are boxes that the break itself looks at."""
         frame = _only_frame(recorder)
-        if frame is None:
+        if frame is None or recorder.effects.any():
             return None
         teller = _Teller()
         try:
             told = [(n, teller.tell(v)) for n, v in frame.f_locals.items()]
-            told.append(("arguments", tuple(map(teller.tell, recorder.arguments))))
-            if recorder.numbers:
-                inputs = recorder.numbers.boxes.values()
-                told.append(("given", tuple([teller.tell(b) for b in inputs if b is not None])))
+            told.append(("begun", tuple(map(teller.tell, recorder.begun))))
             told.append(("needed", tuple(map(teller.tell, needed))))
         except _Hidden:
             return None

@@ -194,11 +194,9 @@ class Tracer(Operators):
     def assign(self, content: Content) -> None:
         """Put another value of the same shape and dtype into the box, and into what it views."""
         if self.root._locked:
-            self.recorder.refuse(
-                "MC0243",
-                f"{self.root._locked} is written to",
-                "write to a .copy() of it and return that",
-            )
+            Dispatch.release(self.root)
+            hint = "write to a .copy() of it and return that"
+            self.recorder.refuse("MC0243", f"{self.root._locked} is written to", hint)
         if self.root.unsure:
             self.recorder.give_up("an array is written to that a loop may have bound or not")
         if self._base is not None and self._lens is not None:
@@ -332,7 +330,7 @@ class Tracer(Operators):
         made = self._call("reshape", self, new)
         boxes = self.recorder.live()
         shown = any((v := b.looks_at()) and v[0] is self for b in boxes if b is not made)
-        given = any(self is a for a in self.recorder.arguments)
+        given = any(self is a for a in self.recorder.begun)
         if shown or given or self._base is not None or self._locked or self.recorder.loops:
             what = "the shape of an array that others show is set in place"
             self.recorder.refuse("MC0241", what, "bind the result of reshape instead")

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from minicc.frontends.trace.recorder import FEW, Recorder, native_element, type_
 from minicc.frontends.trace.restarts import Again, TooLong, WrittenOut
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
+from minicc.frontends.trace.side_effects import Acts, Begun, Home
 from minicc.frontends.trace.sizes import Sizes, Unsized
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
@@ -70,26 +72,35 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("acts", "captured", "environment", "loops", "module", "references", "result",
-                 "structure", "tree", "work", "writes")  # fmt: skip
+    __slots__ = ("acts", "captured", "environment", "loops", "module", "result", "structure",
+                 "tree", "work", "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
     ) -> None:
         self.module: Any = module
         self.structure = structure
-        self.references = references
         self.environment = Environment(references)
         self.captured = recorder.captured
-        self.acts = recorder.path is not None and recorder.path.acts  # for others to see
+        # whether others see what it does
+        self.acts = recorder.path is not None and (
+            recorder.path.acts or (type(structure) is Acts and bool(structure.changes))
+        )
         self.work = recorder.work  # ops that were recorded, and what segments weigh
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
         self.result: Any = None
         self.tree: Tree | None = recorder.path and recorder.path.tree
 
-    def rebuild(self, outputs: list[Any], args: Sequence[Any] = ()) -> Any:
-        """The function's result for the arrays that the compiled module gave, and the call's."""
+    def rebuild(
+        self, outputs: list[Any], args: Sequence[Any] = (), values: Sequence[Any] = ()
+    ) -> Any:
+        """The function's result for what the compiled module gave.
+
+        `args` are the arrays that the call began with, `values` all its arguments.
+        """
+        if type(self.structure) is Acts:
+            return self.structure.of(outputs, Begun(args, values))
         return rebuild(self.structure, outputs, args)
 
 
@@ -173,15 +184,17 @@ def _traced(
     """One attempt at a trace."""
     path = recorder.path
     rewirer = Rewirer(recorder)
-    boxed: list[Any] = []
     count = itertools.count()
     if given is not None:
         given.begin(recorder)
-    for name, value in zip(parameters.names, values, strict=True):
-        boxes = mapped(lambda leaf, at: _argument(recorder, rewirer, count, leaf, at), value, name)
-        boxed.append(rewirer.container(boxes, name))
+    named = [*zip(parameters.names, values, strict=True)]
+    boxed = [mapped(partial(_argument, recorder, count), value, name) for name, value in named]
     if given is not None:
         given.enter(recorder)
+    for k, (name, value) in enumerate(named):
+        # which reads what is outside, after all arrays of the call
+        boxed[k] = mapped(partial(_object, rewirer), boxed[k], name)
+        recorder.effects.watch(boxed[k], value, name, Home(k))
     run = rewirer.entry(f)
     try:
         try:
@@ -191,15 +204,14 @@ def _traced(
         finally:
             if recorder.refused is not None:
                 raise recorder.refused  # also where the function caught it
-        rewirer.check_containers()
         if recorder.loops:
             recorder.loops[-1].left()
+        if given is not None:
+            given.move(recorder.effects.replaced())
         values_, names, structure = results(recorder, outcome)
-        writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
+        writes = [(k, box.value()) for k, box in enumerate(recorder.begun) if box.root.written]
         if given is not None:
             given.require_inputs()
-            if writes:  # which may be to what is read
-                given.keep_all_still()
         plain = bool(path is None or values_)
         if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
             traced = Traced(None, structure, rewirer.references, recorder)
@@ -218,10 +230,20 @@ def _only_foreign(recorder: Recorder) -> bool:
     return any(v.type.dtype.kind == "h" for v in recorder.inputs)
 
 
-def _argument(
-    recorder: Recorder, rewirer: Rewirer, count: Iterator[int], leaf: Any, path: str
-) -> Any:
-    """What stands for a leaf of the arguments; `count` counts those that are Python numbers."""
+class _Object:
+    """A leaf of the arguments that is neither an array nor a number."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+
+def _object(rewirer: Rewirer, leaf: Any, path: str) -> Any:
+    """What stands for such a leaf; all else is itself."""
+    return rewirer.value(leaf.leaf, path) if type(leaf) is _Object else leaf
+
+
+def _argument(recorder: Recorder, count: Iterator[int], leaf: Any, path: str) -> Any:
+    """What stands for an array or a number; `count` counts those that are Python numbers."""
     if type(leaf) in NUMBERS:
         number = next(count)
         size = recorder.rounds.sizes.given.get(number)
@@ -230,7 +252,7 @@ def _argument(
         term = recorder.numbers and recorder.numbers.leaf(number, number, f"argument {path}", leaf)
         return Number.of(recorder, term) if term else leaf
     if not isinstance(leaf, (np.ndarray, np.generic)):
-        return rewirer.value(leaf, path)
+        return _Object(leaf)
     if native_element(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):
         text = f"argument {path}: no element type stores NumPy's {leaf.dtype}"
         if recorder.path is not None:
@@ -243,14 +265,14 @@ def _argument(
     recorder.inputs.append(value)
     known = recorder.given.get(id(leaf))
     if known is not None:  # the same array once more
-        recorder.arguments.append(known)
+        recorder.begun.append(known)
         return known
     locked = "" if recorder.path is not None else f"the argument `{path}`"
     box = Tracer(recorder, value, locked=locked, scalar=isinstance(leaf, np.generic))
     dense = bool(recorder.rounds.sizes) and leaf.flags.c_contiguous
     if isinstance(leaf, np.ndarray) and leaf.itemsize and not dense:
         box.lies(leaf.strides)
-    recorder.arguments.append(box)
+    recorder.begun.append(box)
     recorder.given[id(leaf)] = box
     return box
 

@@ -483,7 +483,7 @@ def can_cast(recorder: Recorder, from_: Any, to: Any, casting: Any = "safe") -> 
 def _shares(real: Any) -> Any:
     def shares(recorder: Recorder, a: Any, b: Any, max_work: Any = None) -> bool:
         roots = {id(x.root) for x in (a, b) if isinstance(x, Tracer)}
-        if len(roots.intersection(map(id, recorder.arguments))) == 2:
+        if len(roots.intersection(map(id, recorder.begun))) == 2:
             recorder.refuse("MC0241", f"np.{real.__name__} of two arguments is not traced")
         if not isinstance(a, Tracer) or not isinstance(b, Tracer) or a.root is not b.root:
             return False

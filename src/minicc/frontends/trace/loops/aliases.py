@@ -307,7 +307,7 @@ def _is_outside(ref: _Ref) -> bool:
     box = ref()
     if box is None:
         return False
-    return box.locked_array is not None or any(box is a for a in box.recorder.arguments)
+    return box.locked_array is not None or any(box is a for a in box.recorder.begun)
 
 
 Dispatch.written = written

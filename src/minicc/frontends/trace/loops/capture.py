@@ -347,7 +347,8 @@ class Capture:
     def _empty(boxes: Iterable[Tracer]) -> None:
         """Have boxes that nobody can reach any more hold no values of a body."""
         for box in boxes:
-            if box.held() is not None:
+            # an input may be one that is just known of
+            if box.held() is not None and box.held() not in box.recorder.inputs:
                 shape = [0 if isinstance(n, Extent) else n for n in box.shape]  # of no round now
                 box.hold(np.broadcast_to(np.zeros((), box.dtype), shape), box.version)
 

@@ -148,7 +148,7 @@ class CarriedNumber:
 
     def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
         element = ELEMENTS[kind]
-        if kind is int and type(before) is int and not -(1 << 62) < before < 1 << 62:
+        if kind is int and type(before) is int and not _is_small(before):
             raise Unlike("is an int that 64 bits may not hold")
         self.kind = kind
         self.element = element
@@ -305,7 +305,7 @@ def _theirs(x: Any) -> type | None:
 
 def number_value(recorder: Recorder, x: Any, kind: type) -> Value:
     """A number as a value of rank 0; Unlike where 64 bits don't hold it."""
-    if type(x) is int and not -(1 << 62) < x < 1 << 62:
+    if type(x) is int and not _is_small(x):
         raise Unlike("is an int that 64 bits may not hold")
     if type(x) in THEIRS:
         return recorder.scalar(kind(x), ELEMENTS[kind])
@@ -364,6 +364,16 @@ class CarriedCount:
         return type(now) in (int, Index) and _equal(now, self.next)
 
 
+def is_state(recorder: Recorder, x: Any) -> bool:
+    """Whether it is an int that is read from outside at each call, and calls may change."""
+    outside = has_term(x) and x.kind is int and recorder.numbers.is_outside(x.term)
+    return outside and bool(x.by_python(_is_small, x))
+
+
+def _is_small(x: int) -> bool:
+    return -(1 << 62) < x < 1 << 62
+
+
 _NO_COUNT = "is an int that does not grow by the same number in each round"
 
 
@@ -389,6 +399,8 @@ def carried(
     if type(before) is type(now) is tuple and len(before) == len(now):
         pairs = zip(before, now, strict=True)
         return CarriedTuple([carried(recorder, *pair, round_, mixed) for pair in pairs])
+    if is_state(recorder, before) and type(now) in (Number, Index) and now.kind is int:
+        return CarriedNumber(recorder, before.as_count(), int)
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)) and not (is_scalar(before) and is_mixed(now)):
@@ -409,7 +421,10 @@ def carried(
         number, sizes = round_
         if depends(now, sizes):  # it grows by as many rounds as a loop within has
             return CarriedNumber(recorder, before, int)
-        return CarriedCount(before, now, number)
+        try:
+            return CarriedCount(before, now, number)
+        except Unlike:
+            return CarriedNumber(recorder, before, int)
     raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")
 
 
@@ -426,7 +441,8 @@ def mistaken(recorder: Recorder, names: Mapping[str, Carried], now: Mapping[str,
             return alike and any(map(is_mistaken, taken.parts, value))
         if isinstance(taken, CarriedCount):
             counted = type(value) is Number and (value.kind is int or is_mixed(value))
-            return counted or depends(value, recorder.rounds.data)
+            other = type(value) is Index and not taken.agrees(value)
+            return counted or other or depends(value, recorder.rounds.data)
         single = isinstance(taken, CarriedArray) and taken.scalar
         return is_mixed(value) and (single or isinstance(taken, CarriedNumber))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from minicc.frontends.trace.loops.flow import (
     CODES,
     ENDS,
+    codes_within,
     flow_of,
     instructions,
     jump_at,
@@ -41,7 +42,7 @@ _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each 
 _SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
 _APPENDS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 _REFUSED = {
-    "STORE_ATTR": "sets an attribute", "DELETE_ATTR": "deletes an attribute",
+    "DELETE_ATTR": "deletes an attribute",
     "STORE_GLOBAL": "binds a global name", "DELETE_GLOBAL": "deletes a global name",
     "DELETE_FAST": "deletes a name", "DELETE_DEREF": "deletes a name",
     "DELETE_SUBSCR": "deletes an element", "IMPORT_NAME": "imports a module",
@@ -118,14 +119,6 @@ def names_in(code: types.CodeType) -> Names:
             if step.opname == "LOAD_GLOBAL":
                 reads.add(step.argval)
     return Names(frozenset(reads), refused)
-
-
-def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code object and those of the functions that it defines."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from codes_within(constant)
 
 
 @functools.lru_cache(512)

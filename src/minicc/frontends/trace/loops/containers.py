@@ -103,6 +103,8 @@ class Containers:
 
     def note(self, names: dict[str, Any], now: Mapping[str, Any], code: LoopCode) -> str:
         """Add what goes on is before the first round to `names`; why a loop can't be captured."""
+        if self._slots.added:
+            return f"a round is the first to set `{self._slots.added}`"
         return self._read_back.note(names, now, (code.carried | code.left) | self.places())
 
     def take_lists(self) -> set[str]:

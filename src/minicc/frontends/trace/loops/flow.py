@@ -21,6 +21,14 @@ def instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))
 
 
+def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object and those of the functions that it defines."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes_within(constant)
+
+
 class Flow:
     """Where the instructions of a function lead."""
 

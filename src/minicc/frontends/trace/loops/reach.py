@@ -1,10 +1,10 @@
 """What the body of a loop can reach of Python's objects, and whether a round changed any of it.
 
 A captured body runs in Python once and stands for all rounds. So whatever it may change besides
-arrays and local names must be seen: lists and dicts are compared with what they were, functions of
-the user's are followed into the names that they look up, and objects of the user's classes into the
-attributes that any of that code has a name of, which nothing there sets. An object that is none of
-these (a file) is a reason not to capture the loop.
+arrays and local names must be seen: lists, dicts and attributes are compared with what they were,
+functions of the user's are followed into the names that they look up, and objects of the user's
+classes into the attributes that any of that code has a name of. An object that is none of these (a
+file) is a reason not to capture the loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.kinds import InstanceOf, SubclassOf, power
-from minicc.frontends.trace.loops.code import codes_within, names_in
+from minicc.frontends.trace.loops.code import names_in
+from minicc.frontends.trace.loops.flow import codes_within
 from minicc.frontends.trace.loops.grown import length
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
@@ -47,8 +48,8 @@ _NAMES = {"__class__", "__name__", "__qualname__", "__module__"}  # attributes t
 # Methods that operators, `for`, `with` and calls call without a name.
 _OPERATORS = frozenset(
     {n for n in dir(int) + dir(list) + dir(np.ndarray) if n.startswith("__")}
-    | {"__call__", "__next__", "__enter__", "__exit__", "__getattr__"}
-) - {n for n in dir(object) if n not in ("__getattribute__", "__eq__", "__ne__", "__hash__")}
+    | {"__call__", "__next__", "__enter__", "__exit__", "__getattr__", "__setattr__"}
+) - ({*dir(object)} - {"__getattribute__", "__setattr__", "__eq__", "__ne__", "__hash__"})
 
 
 class Reach:
@@ -61,7 +62,7 @@ class Reach:
         self._again: set[int] = set()
         self._spared: set[int] = set()
         self.containers: list[tuple[str, Any]] = []  # lists and dicts, by what led to them
-        self._objects: list[tuple[str, Any]] = []
+        self.objects: list[tuple[str, Any]] = []  # the same of objects with attributes
         self._attributes: set[str] = set()
 
     @staticmethod
@@ -79,7 +80,7 @@ class Reach:
         found = set[str]().union(*[part.co_names for part in codes_within(code)])
         for attribute in sorted(found - self._attributes - _NAMES):
             self._attributes.add(attribute)
-            for name, x in [*self._objects]:
+            for name, x in [*self.objects]:
                 self._attribute(x, name, attribute)
 
     def names(self, names: Iterable[str], *scopes: Any) -> None:
@@ -121,14 +122,15 @@ class Reach:
             for method in vars(base).values():
                 if isinstance(method, types.FunctionType) and method.__name__ in _OPERATORS:
                     self.visit(method, f"{name}.{method.__name__}")
-        self._objects.append((name, x))
+        self.objects.append((name, x))
         for attribute in sorted(self._attributes):
             self._attribute(x, name, attribute)
 
     def _attribute(self, x: Any, name: str, attribute: str) -> None:
         member = inspect.getattr_static(type(x), attribute, None)
         if isinstance(member, property):
-            self.visit(member.fget, f"{name}.{attribute}")
+            for function in filter(None, (member.fget, member.fset)):
+                self.visit(function, f"{name}.{attribute}")
             return
         try:
             found = getattr(x, attribute)
@@ -141,6 +143,9 @@ class Reach:
             self.why = f"`{name}` is a function of a library"
             return
         self.code(f.__code__)
+        self.containers.append((name, vars(f)))
+        for attribute in vars(f).values():
+            self.visit(attribute, name)
         found = names_in(f.__code__)
         if found.refused:
             self.why = f"`{name}`, which it calls, {found.refused}"

@@ -1,8 +1,9 @@
-"""Places of dicts and lists that the rounds of a captured loop set: `P["w"] = P["w"] - step`.
+"""Places that the rounds of a captured loop set: `P["w"] = P["w"] - step`, `self.t += dt`.
 
-Such a place goes from round to round like a local name does, under a name that is none of Python's.
-Which places those are is seen by a recording. A list in one of them to which rounds append, and do
-nothing else, is as one under a local name: `history["loss"].append(loss)`.
+Such a place of a dict or list, or attribute of an object, goes from round to round like a local
+name does, under a name that is none of Python's. Which places those are is seen by a recording. A
+list in one of them to which rounds append, and do nothing else, is as one under a local name:
+`history["loss"].append(loss)`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.objects import attributes
 
 
 class _Container(NamedTuple):
-    """A list or dict that a body reaches, and what is in it before the loop."""
+    """A list or dict that a body reaches, and what is in it before the loop.
+
+    A dict may be one of attributes, which may be `read` during the loop.
+    """
 
     name: str
     value: Any
     was: Any
+    read: Mapping[str, Any] | None = None
 
 
 class _Slot(NamedTuple):
@@ -29,17 +35,24 @@ class _Slot(NamedTuple):
 
 
 class Slots:
-    """The places of the containers that a loop's body reaches; `wrong` is one that changed size."""
+    """The places of the containers that a loop's body reaches.
+
+    `wrong` is one that changed size, `added` the place that a round was the first to set.
+    """
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._containers = [_Container(n, x, x.copy()) for n, x in reach.containers]
+        for name, x in reach.objects:
+            now, read = attributes(x)
+            self._containers.append(_Container(name, now, now.copy(), read))
         self._held: dict[str, _Slot] = {}
         self._start: Mapping[str, Any] = {}
         self._names: dict[tuple[int, Any], str] = {}
         self._before: dict[str, Any] = {}
         self.appended: dict[str, list[Any]] = {}  # lists to which a recording has appended
         self.wrong = ""
+        self.added = ""
 
     def names(self) -> set[str]:
         """The names of the places that rounds set."""
@@ -52,10 +65,12 @@ class Slots:
 
     def now(self) -> dict[str, Any]:
         """What the places hold that rounds have set so far."""
-        self.wrong = ""
+        self.wrong = self.added = ""
         for c in self._containers:
             if self._reach.is_spared(c.value):
                 continue
+            if type(c.was) is dict:
+                self._let_go(c)
             if len(c.value) != len(c.was) or (type(c.was) is dict and [*c.value] != [*c.was]):
                 self._grew(c)
                 continue
@@ -64,6 +79,15 @@ class Slots:
                 if name is None and c.value[key] is not was:
                     self._add(c, key, was)
         return self.held()
+
+    def _let_go(self, c: _Container) -> None:
+        """Take away from a dict what a round has added to it, but for attributes that it read."""
+        for key in [key for key in c.value if key not in c.was]:
+            if c.read and c.read.get(key, c) is c.value[key]:
+                c.was[key] = c.value[key]
+            else:
+                del c.value[key]
+                self.added = _spelt(c, key)
 
     def held(self) -> dict[str, Any]:
         """What the places hold that rounds set."""
@@ -76,7 +100,7 @@ class Slots:
             (other, key)
             for other in self._containers
             for key in (other.was if type(other.was) is dict else range(len(other.was)))
-            if other.was[key] is c.value
+            if other.was[key] is c.value is other.value[key]
         ]
         same = grew and all(a is b for a, b in zip(c.value, c.was, strict=False))
         if not same or len(slots) != 1 or not self._reach.is_alone(c.value):
@@ -105,10 +129,15 @@ class Slots:
 
     def _add(self, c: _Container, key: Any, was: Any) -> str:
         """A name for a place."""
-        name = f"{c.name}[{key!r}]"
+        name = _spelt(c, key)
         while name in self._held:
             name += "'"
         self._names[id(c.value), key] = name
         self._held[name] = _Slot(c.value, key)
         self._before[name] = was
         return name
+
+
+def _spelt(c: _Container, key: Any) -> str:
+    """What a place of a container is called."""
+    return f"{c.name}[{key!r}]" if c.read is None else f"{c.name}.{key}"

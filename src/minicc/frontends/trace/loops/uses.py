@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dis
+import types
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
+from minicc.frontends.trace.loops.flow import codes_within, instructions
 from minicc.frontends.trace.loops.liveness import local
 
 Use = Literal["adds", "looks", "other"]
@@ -29,6 +32,29 @@ def use_at(steps: Sequence[dis.Instruction], n: int) -> Use:
     if after.opname.startswith(_TESTS) or _is_length(steps, n) or _is_element(steps, n):
         return "looks"
     return "other"
+
+
+@lru_cache(1 << 12)
+def is_added_to(code: types.CodeType, at: int) -> bool:
+    """Whether what the instruction at a place gives is a list to which the code appends at once."""
+    steps = instructions(code)
+    n = next(k for k, step in enumerate(steps) if step.offset == at)
+    after = steps[n + 1] if n + 1 < len(steps) else steps[n]
+    return after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval == "append"
+
+
+@lru_cache(1 << 12)
+def is_only_added_to(code: types.CodeType, name: str) -> bool:
+    """Whether a function does nothing but append to a list that it reads from around it."""
+    codes = [*codes_within(code)]
+    found = [(c, s) for c in codes for s in instructions(c) if _names(s, name)]
+    inner = len(codes) > 1 and any(name in c.co_freevars for c in codes[1:])
+    return not inner and all(is_added_to(c, step.offset) for c, step in found)
+
+
+def _names(step: dis.Instruction, name: str) -> bool:
+    """Whether an instruction has a name that is no attribute's."""
+    return step.argval == name and step.opname.endswith(("_GLOBAL", "_NAME", "_DEREF", "_CLOSURE"))
 
 
 def _is_length(steps: Sequence[dis.Instruction], n: int) -> bool:
