@@ -94,14 +94,25 @@ def test_small_matrices_and_many_rows_are_not(x: tuple[int, ...], w: tuple[int, 
     assert not any(size == STREAMED for op in generics(tiled) for _, size in op.around)
 
 
+def test_a_part_of_the_sums_reads_whole_rows() -> None:
+    """Threads share the rows of the matrix, and none reads a part of each."""
+    x, w = arrays_of((3, 8200), (8200, 1200), f32)
+    tiled = lower(
+        minicc.jit(product).lower(x, w).module, minicc.Options(target="zen4"), stop="tile"
+    )
+    (op,) = (op for op in generics(tiled) if op.around)
+    assert op.space.extents == {"p": 8, "zi": 1200, "yi": 3, "k": 1025}
+    check(product, x, w)
+
+
 # with how many rows are read at once, one after the other where some of them lie on a page
 COLUMNS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], Any, int]] = {
     "sums": (lambda x: x.sum(0), ((1000, 300),), f64, 1),
     "means of long rows": (lambda x: x.mean(0), ((70, 6001),), f32, STREAMED),
     "largest of short rows": (lambda x: x.max(0), ((20000, 30),), f32, STREAMED),
     "products": (lambda x, y: (x * y).sum(0) * 2 + 1, ((1000, 300), (1000, 300)), f64, 1),
-    "several": (lambda x: x.max(0) - x.min(0), ((900, 513),), f64, 1),
-    "of a batch": (lambda x: x.sum(1), ((2, 900, 513),), f64, 1),
+    "several": (lambda x: x.max(0) - x.min(0), ((900, 513),), f64, STREAMED),
+    "of a batch": (lambda x: x.sum(1), ((2, 900, 513),), f64, STREAMED),
     "integers that wrap": (lambda x: x.sum(0, dtype=np.int32), ((900, 513),), np.int32, 1),
 }
 

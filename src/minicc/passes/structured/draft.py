@@ -30,9 +30,10 @@ class Cuts(NamedTuple):
 NO_CUTS = Cuts()
 
 ROWS = 48  # of a free dimension that an instance has, about
+FEW_ROWS = 16  # that are multiplied by a large matrix as it lies
 STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
-# bytes of rows that are read one after the other: as streams within few pages they come late
-_SHORT, _LONG = 1 << 10, 3 << 12
+# bytes of rows that are read one after the other: as streams within a page they come late
+_SHORT, _LONG = 1 << 10, 3 << 10
 _PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 
 
@@ -143,7 +144,8 @@ def streamed(
     extents = op.space.extents
     height = prod(extents[n] for n in rows)
     bits = extents[vector] * sum(v.type.dtype.bits for v in op.results)
-    parts = max(1, round(bits * height / (4 * target.near)), min(2, bits // _PART))
+    shared = any(extents[n] > 1 for n in group.shared if n in extents and n not in (vector, *rows))
+    parts = 1 if shared else max(1, round(bits * height / (4 * target.near)), min(2, bits // _PART))
     tiles = {vector: min(extents[vector], -(-extents[vector] // (parts * lanes)) * lanes)}
     at_once = 4 if height * len(op.results) <= 2 else 2
     steps = {vector: min(tiles[vector], at_once * lanes)}

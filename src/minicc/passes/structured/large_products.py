@@ -19,14 +19,13 @@ from minicc.ir.core import Value
 from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Around
 from minicc.ir.structured import Generic, Group
-from minicc.passes.structured.draft import Draft, is_long, streamed
+from minicc.passes.structured.draft import FEW_ROWS, Draft, is_long, streamed
 from minicc.passes.structured.legal import MOST_TOTALS
 from minicc.passes.structured.product_blocks import in_blocks, is_of_matrices, varies
 from minicc.passes.structured.products import Product, cheapest_tile
 from minicc.passes.structured.tile_cost import cost_of, register_tiles
 from minicc.target import Target
 
-_FEW_ROWS = 16  # that are multiplied by such a matrix
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
 _COLUMNS = 288  # of the totals of a row that wait for the next block
 _MANY = 64  # rows and vectors of columns, which blocks have enough of
@@ -77,7 +76,7 @@ def _is_streamed(
     plain = len(product.contraction.depth) == 1 and len(product.rows) < 2
     if not op.space.static or not as_it_lies or not plain:
         return False
-    few = prod(op.space.extents[n] for n in product.rows) <= _FEW_ROWS
+    few = prod(op.space.extents[n] for n in product.rows) <= FEW_ROWS
     return few and is_long(op, product.vector, product.contraction.depth[0], v, target)
 
 

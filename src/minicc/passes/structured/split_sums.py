@@ -7,7 +7,8 @@
 Each part multiplies all rows by all columns, so that what it copies to its caches serves all of
 them; blocks of the result, of which there are as many, would each read all that they have rows or
 columns of. Kernels for GPUs call that split-K, and often add what is done first; here the order is
-always the same. Profitable where both operands come from beyond the second cache.
+always the same. Profitable where both operands come from beyond the second cache, or a few rows
+are multiplied by a matrix from there, of which a part reads whole rows, one after the other.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from minicc.ir import affine, arith
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Value
+from minicc.ir.index_maps import contiguous_name
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, rebuild
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
 from minicc.ir.types import F32, F64
-from minicc.passes.structured.contraction import contraction_of
+from minicc.passes.structured.contraction import Contraction, contraction_of
+from minicc.passes.structured.draft import FEW_ROWS, is_long
 from minicc.passes.structured.generics import dims, generic, identity
 from minicc.passes.structured.schedule import constants_of
 from minicc.target import Target
@@ -76,11 +79,22 @@ def _planned(op: Op, target: Target, constants: frozenset[Value]) -> _Long | Non
         return None
     rows, columns = (prod(extents[n] for n in side) // depth // batch for side in sides)
     size = (rows + columns) * depth * max(v.type.dtype.bytes for v in operands)
-    if min(rows, columns) < _NARROW or size <= target.l2:
+    streams = _streams(found, rows, target)
+    if (min(rows, columns) < _NARROW and not streams) or size <= target.l2:
         return None
-    blocks = batch * -(-rows // _SIDE) * -(-columns // _SIDE)
+    blocks = batch * (1 if streams else -(-rows // _SIDE) * -(-columns // _SIDE))
     parts = min(_PARTS // blocks, depth // _DEEP, size // (target.l2 // 2))
     return _Long(name, parts, depth // parts) if parts > 1 else None
+
+
+def _streams(found: Contraction, rows: int, target: Target) -> bool:
+    """Whether a few rows are multiplied by a large matrix, whose rows a part reads whole."""
+    assert found.rhs is not None
+    op, v = found.op, found.op.operands[found.rhs]
+    vector = contiguous_name(op.input_maps[found.rhs])
+    if rows > FEW_ROWS or vector is None or vector in found.varies(found.lhs):
+        return False
+    return is_long(op, vector, found.depth[0], v, target)
 
 
 def _in_parts(b: Rebuilder, op: Generic, operands: Sequence[Value], long: _Long) -> Value:
