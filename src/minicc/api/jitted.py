@@ -196,6 +196,7 @@ class Jitted:
                 self._tell_plain(known.plain, 4)
             return self._parameters.call(self.__wrapped__, call.values)
         raised: Exception | None = None
+        call.names = self._parameters.paths(call.values)  # to which the function may add some
         trial = Trial.of(self.__wrapped__, self._parameters, call.values) if not missed else None
         with self._lock:
             found = self._known.find(call)
@@ -209,9 +210,8 @@ class Jitted:
                     raised = error
         if raised is not None:
             # NumPy may raise as well, and has written till then
-            names = self._parameters.paths(call.values)  # of which the function may add to some
             result = self._parameters.call(self.__wrapped__, call.values)
-            self._leave_to_numpy(call, names, _spelt(raised), "fails")
+            self._leave_to_numpy(call, _spelt(raised), "fails")
             return result
         assert found is not None
         if found.plain:
@@ -233,8 +233,7 @@ class Jitted:
         if trial is None or found.traced.acts or trial.agrees(result, call.values):
             return result
         trial.restore(call.arrays)
-        names = self._parameters.paths(call.values)
-        self._leave_to_numpy(call, names, "", "NumPy gives another result, as errors are caught")
+        self._leave_to_numpy(call, "", "NumPy gives another result, as errors are caught")
         return self._parameters.call(self.__wrapped__, call.values)
 
     def _worth(self, call: Call, missed: Missed | None) -> bool:
@@ -246,10 +245,10 @@ class Jitted:
         need = None if self._known.changed(call) else (call.key, call.all_told(), seen)
         return self._patience.allows(need, served, missed is not None)
 
-    def _leave_to_numpy(self, call: Call, names: Any, where: str, why: str) -> None:
-        """Have NumPy run calls like this one from now on; `names` are the paths of its values."""
+    def _leave_to_numpy(self, call: Call, where: str, why: str) -> None:
+        """Have NumPy run calls like this one from now on."""
         found = self._left_to_numpy(call, UnsupportedError("MC0241", why, where=where))
-        self._known.keep(call, found, names)
+        self._known.keep(call, found)
 
     def _traced(
         self, call: Call, found: Specialisation | None, missed: Missed | None
@@ -270,7 +269,7 @@ class Jitted:
                 raise given_up from None  # NumPy would have the effects again
             self._patience.leave(given_up.code)
             found = self._left_to_numpy(call, given_up)
-        self._known.keep(call, found, self._parameters.paths(call.values))
+        self._known.keep(call, found)
         return found
 
     def _for_all_sizes(self, call: Call) -> Specialisation | None:
@@ -305,7 +304,7 @@ class Jitted:
             self._reasons.append((0, f"no program for all sizes{said_by(error)}"))
             return None
         keep = self._known.keep_for_all if sizes.is_free() else self._known.keep
-        keep(call, found, self._parameters.paths(call.values))
+        keep(call, found)
         return found
 
     def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:

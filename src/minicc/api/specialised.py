@@ -40,10 +40,11 @@ _PATTERNS = 4  # programs for all sizes of calls that differ in these alone
 class Call:
     """The arguments of a call: its key, arrays, Python numbers, and all of them as given.
 
-    `inputs` are what the program takes besides the arrays, `given` what its trace knows of numbers.
+    `inputs` are what the program takes besides the arrays, `given` what its trace knows of numbers;
+    these have `names` where it is traced.
     """
 
-    __slots__ = ("arrays", "given", "inputs", "key", "loose", "numbers", "values")
+    __slots__ = ("arrays", "given", "inputs", "key", "loose", "names", "numbers", "values")
 
     def __init__(
         self, key: Key, arrays: list[Any], numbers: list[Any], values: Sequence[Any]
@@ -54,6 +55,7 @@ class Call:
         self.values = values
         self.inputs: list[Any] = []
         self.given = _NOTHING
+        self.names: list[str] = []
         self.loose: Key | None = None
 
     def loosely(self) -> Key:
@@ -358,7 +360,7 @@ class Known:
         alike.tries, alike.made = 0, []
         self._served.clear()
 
-    def keep_for_all(self, call: Call, found: Specialisation, names: list[str]) -> None:
+    def keep_for_all(self, call: Call, found: Specialisation) -> None:
         """Remember what was traced for all sizes that fulfil its guards."""
         alike = self._alike[call.loosely()]
         call.key = with_shapes(call.key, iter(found.sizes.shapes))
@@ -366,7 +368,7 @@ class Known:
             alike.tries -= 1  # sizes are not all that it depends on
         else:
             alike.made.insert(0, call.key)
-        self.keep(call, found, names)
+        self.keep(call, found)
 
     def _find(self, key: Key, call: Call) -> Specialisation | None:
         family = self._families.get(key)
@@ -418,8 +420,8 @@ class Known:
         family.moving |= changed - family.settled
         return family.moving | set(self._moving)
 
-    def keep(self, call: Call, found: Specialisation, names: list[str]) -> None:
-        """Remember what was traced for a call, whose numbers have names."""
+    def keep(self, call: Call, found: Specialisation) -> None:
+        """Remember what was traced for a call."""
         family = self._families.setdefault(call.key, _Family())
         moving = found.given.moving
         needed = found.given.offered - moving
@@ -433,7 +435,7 @@ class Known:
         others = [s for s in table.get(key, ()) if s is not found and s.environment.holds()]
         table[key] = [found, *others]
         found.used = next(_TICKS)
-        family.last = self.last = found.seen = Seen(call.key, call.numbers, names, found.used)
+        family.last = self.last = found.seen = Seen(call.key, call.numbers, call.names, found.used)
         self._shrink()
 
     def _shrink(self) -> None:

@@ -76,7 +76,7 @@ from minicc.frontends.trace.objects import (
     stand_in,
 )
 from minicc.frontends.trace.python_types import FLOAT, INT
-from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.side_effects import Home, SideEffects
 from minicc.frontends.trace.sums import Sum
@@ -328,7 +328,11 @@ class Rewirer:
         if type(x) not in OPEN:
             return self.value(x, reference.path)
         pairs = x.items() if type(x) is dict else enumerate(x)
-        made = [self._opened(Reference(reference.kind, reference, k, v)) for k, v in pairs]
+        known = PLAIN if not numbers.moving else ()  # as the many elements of a list may be
+        made = [
+            v if type(v) in known else self._opened(Reference(reference.kind, reference, k, v))
+            for k, v in pairs
+        ]
         return dict(zip(x, made, strict=True)) if type(x) is dict else type(x)(made)
 
     def _array(self, reference: Reference) -> Tracer:

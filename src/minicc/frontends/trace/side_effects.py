@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import Held, rebuild
+from minicc.frontends.trace.pytree import PLAIN, Held, rebuild
 from minicc.ir.core import Array
 
 _CHANGED = (list, dict)  # containers that a call may change
@@ -171,6 +171,8 @@ class SideEffects:
         else:
             return
         for key, part, of_real in parts:
+            if type(part) in PLAIN:
+                continue
             self.watch(part, of_real, name, home and replace(home, steps=(*home.steps, key)))
 
     def watch_unseen(self, reference: Reference) -> list[Any]:
