@@ -39,6 +39,7 @@ from minicc.frontends.trace.functions import (
     composed,
     contraction,
     creation,
+    elimination,
     joining,
     movement,
     parts,
@@ -69,8 +70,9 @@ from minicc.frontends.trace.tracing import (
 )
 
 FAMILIES = (
-    composed, contraction, creation, indexing, joining, memory, movement, parts, powers, reductions,
-    scans, sorting, statistics, transforms, ufunc_methods, ufuncs, views, writes,
+    composed, contraction, creation, elimination, indexing, joining, memory, movement, parts,
+    powers, reductions, scans, sorting, statistics, transforms, ufunc_methods, ufuncs, views,
+    writes,
 )  # fmt: skip
 
 __all__ = [

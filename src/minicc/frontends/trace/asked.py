@@ -117,6 +117,8 @@ def lay_out(
             cut = [x[: sizes.get(len(x))] if type(x) is list else x for x in args]
             small = mapped(lambda x, path: _small(x, sizes), (cut, kwargs))
             model = real(*small[0], **small[1])
+        except np.linalg.LinAlgError:
+            return True  # which elements decide
         except MISTAKES:
             if long or typed or loose:
                 return True  # a number among the arguments fits the real sizes alone

@@ -184,8 +184,8 @@ class Path:
         """The function's result."""
         node = self._last(recorder, structure, values, writes)
         assert isinstance(node.action, Finish)
-        args = len(self.begun) if self._from is None else 0
-        result = node.action.finish(node.compute(self.state, args), self.begun)
+        begun = self.begun if self._from is None else ()
+        result = node.action.finish(node.compute(self.state, begun), self.begun)
         self._have_effects()
         return result
 

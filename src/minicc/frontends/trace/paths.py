@@ -404,20 +404,22 @@ class Node:
             and self.action.identity() == action.identity()
         )
 
-    def compute(self, state: Sequence[Array], args: int = 0) -> list[Array]:
-        """The state and what the code adds to it; that of a call's first node begins with `args`.
+    def compute(self, state: Sequence[Array], begun: Sequence[Array] = ()) -> list[Array]:
+        """The state and what the code adds to it; that of a call's first node is what has `begun`.
 
-        What becomes of an argument that is written to is computed in its memory, where that is no
-        other argument's.
+        What becomes of an array that is written to is computed in its memory, where that is no
+        other's; UnsupportedError (MC0248) where then the function could not be at its end.
         """
         if self.run is None:
             return [*state]
         given = [dense(state[k]) for k in self.inputs]
         action = self.action
         assert self.code is not None
-        if args and isinstance(action, Finish) and action.writes and self.code.sure:
+        if begun and isinstance(action, Finish) and action.writes and self.code.sure:
             targets = [state[k] for k, _ in action.writes]
-            if all(_is_own(a, state[:args], action.held) for a in targets):
+            if all(_is_own(a, begun, action.held) for a in targets):
+                if action.require is not None:
+                    action.require(begun)
                 into = self._into(given, state)
                 return [*state, *self.code.run(given, into=into)]
         return [*state, *self.run(given)]
@@ -468,7 +470,7 @@ def replay(root: Node, args: Sequence[Array], after: Mapping[Any, Node]) -> Any:
     state = args
     effects = 0
     while True:
-        pool = node.compute(state, len(args) if node is root else 0)
+        pool = node.compute(state, args if node is root else ())
         action = node.action
         if isinstance(action, Finish):
             return action.finish(pool, args)

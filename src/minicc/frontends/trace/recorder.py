@@ -96,6 +96,7 @@ class Recorder:
         self.inputs: list[Value] = []
         self.begun: list[Any] = []
         self.effects: Any = None
+        self.as_users: Any = None  # makes of a function one that is traced as the user's code is
         self.given: dict[int, Any] = {}  # the boxes of arguments by the arrays' identities
         self.path: Any = None
         self.numbers: Any = None  # those that the call gave, where they may be no constants
@@ -225,9 +226,8 @@ class Recorder:
         if self.line is not None:
             return self.line[1]
         frame = self.frame()
-        if frame is None:
-            return ""
-        return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        at = frame and (frame.f_code.co_filename, frame.f_lineno)
+        return linecache.getline(*at).strip() if at else ""
 
     def location(self) -> str:
         """`file.py:line` of the user's line that is running, else where the function begins."""

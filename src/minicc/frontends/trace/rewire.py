@@ -130,6 +130,7 @@ class Rewirer:
         self.references: list[Reference] = []
         recorder.namespace = Namespace(recorder)
         recorder.effects = self._effects = SideEffects()
+        recorder.as_users = self.function
         self.classes: dict[Any, Any] = {}
         self._functions: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, dict[str, Any]] = {}

@@ -1,0 +1,114 @@
+"""Systems of linear equations in loops: elimination, written with NumPy and traced as it stands.
+
+A call of LAPACK would end a captured loop, and for a few unknowns take longer than they do. Where
+LAPACK raises LinAlgError, an index is out of bounds, so that NumPy runs the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.views import boxed
+
+_MOST = 24  # unknowns for which LAPACK takes about as long
+
+
+def _reduced(a: Any, b: Any) -> Any:
+    """The upper triangle of `a`, and `b`, after elimination, and the sign of the swaps of rows."""
+    n = a.shape[0]
+    a, b, at = a.copy(), b.copy(), np.arange(n)
+    sign: Any = 1.0
+    for k in range(n):
+        p = np.argmax(np.where(at >= k, np.abs(a[:, k]), -1.0))
+        sign = np.where(p == k, sign, -sign)
+        row = a[p].copy()
+        a[p] = a[k]
+        a[k] = row
+        row = b[p].copy()
+        b[p] = b[k]
+        b[k] = row
+        pivot = a[k, k]
+        factors = a[k + 1 :, k] / np.where(pivot == 0, 1.0, pivot).astype(a.dtype)
+        a[k + 1 :, k + 1 :] -= factors[:, None] * a[k, k + 1 :]
+        b[k + 1 :] -= factors[:, None] * b[k]
+    return a, b, sign
+
+
+def _solved(a: Any, b: Any) -> Any:
+    n = a.shape[0]
+    a, b, _ = _reduced(a, b)
+    pivots = np.diagonal(a)
+    for k in range(n - 1, -1, -1):
+        b[k] = (b[k] - a[k, k + 1 :] @ b[k + 1 :]) / a[k, k]
+    return b[None][np.where((pivots != 0).all(), 0, 1)]
+
+
+def _determinant(a: Any) -> Any:
+    a, _, sign = _reduced(a, a[:, :0])
+    return np.prod(np.diagonal(a)) * sign.astype(a.dtype)
+
+
+def _lower(a: Any) -> Any:
+    n = a.shape[0]
+    lower = np.zeros_like(a)
+    pivots = np.zeros_like(a[0])
+    for k in range(n):
+        row = lower[k, :k]
+        pivots[k] = a[k, k] - row @ row
+        lower[k, k] = np.sqrt(pivots[k])
+        lower[k + 1 :, k] = (a[k + 1 :, k] - lower[k + 1 :, :k] @ row) / lower[k, k]
+    return lower[None][np.where((pivots > 0).all(), 0, 1)]
+
+
+def _traced(recorder: Recorder, name: str, function: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function gives whose first argument is a small square matrix, in a captured loop."""
+    a = arrays[0]
+    square = a.ndim == 2 and type(a.shape[0]) is int and a.shape[0] == a.shape[1]
+    known = square and 0 < a.shape[0] <= _MOST and all(x.dtype.kind == "f" for x in arrays)
+    if not known or not recorder.loops:
+        what = f"np.linalg.{name} is traced in loops alone, for a few unknowns,"
+        recorder.refuse("MC0241", f"{what} and not here")
+    before = recorder.line
+    recorder.line = recorder.location(), recorder.source()
+    try:
+        return recorder.as_users(function)(*arrays)
+    finally:
+        recorder.line = before
+
+
+@traces("linalg.solve")
+def solve(recorder: Recorder, a: Any, b: Any) -> Any:
+    """The unknowns of linear equations; UnsupportedError (MC0241) where LAPACK solves them."""
+    left, right = boxed(recorder, a), boxed(recorder, b)
+    dtype = np.result_type(left.dtype, right.dtype)
+    left, right = left.astype(dtype), right.astype(dtype)
+    if right.ndim == 1:
+        return _traced(recorder, "solve", _solved, left, right[:, None])[:, 0]
+    if right.ndim != 2:
+        recorder.refuse("MC0241", "np.linalg.solve of many systems is not traced")
+    return _traced(recorder, "solve", _solved, left, right)
+
+
+@traces("linalg.inv")
+def inverse(recorder: Recorder, a: Any) -> Any:
+    """The inverse of a matrix; UnsupportedError (MC0241) where LAPACK computes it."""
+    box = boxed(recorder, a)
+    unit = boxed(recorder, np.eye(box.shape[-1] if box.ndim else 0, dtype=box.dtype))
+    return _traced(recorder, "inv", _solved, box, unit)
+
+
+@traces("linalg.det")
+def determinant(recorder: Recorder, a: Any) -> Any:
+    """The determinant of a matrix; UnsupportedError (MC0241) where LAPACK computes it."""
+    return _traced(recorder, "det", _determinant, boxed(recorder, a))
+
+
+@traces("linalg.cholesky")
+def cholesky(recorder: Recorder, a: Any) -> Any:
+    """The lower triangle of which a matrix is the square; UnsupportedError (MC0241) elsewhere."""
+    return _traced(recorder, "cholesky", _lower, boxed(recorder, a))
