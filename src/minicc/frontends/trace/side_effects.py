@@ -19,6 +19,7 @@ from minicc.frontends.trace.pytree import PLAIN, Held, rebuild
 from minicc.ir.core import Array
 
 _CHANGED = (list, dict)  # containers that a call may change
+_MOST = 64  # things that are replaced and are inputs then
 
 
 class Begun(list[Array]):
@@ -210,12 +211,16 @@ class SideEffects:
         found = []
         for c in filter(_differs, self._containers.values()):
             if c.home is not None and isinstance(c.home.root, Reference) and not c.unseen:
-                pairs = c.real.items() if isinstance(c.real, dict) else enumerate(c.real)
-                found += [_element(c.home, key, value) for key, value in pairs]
+                before = c.before if isinstance(c.copy, dict) else enumerate(c.before)
+                now = c.copy if isinstance(c.copy, dict) else dict(enumerate(c.copy))
+                keys = c.real if isinstance(c.real, dict) else range(len(c.real))
+                for (key, value), of_real in zip(before, keys, strict=True):
+                    if now.get(key, value) is not value:
+                        found.append(_element(c.home, of_real, c.real[of_real]))
         for real, read, now in self._objects:
             names = [n for n, v in read.items() if now[n] is not v]
             found += [Reference("attribute", real, n, getattr(real, n)) for n in names]
-        return found
+        return found if len(found) <= _MOST else []
 
     def changes(self, refuse: Callable[[str], Any]) -> list[tuple[Itself | Home, Any]]:
         """Those of a whole trace; some are to be refused by the name of what they change."""
