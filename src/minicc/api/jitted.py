@@ -31,6 +31,7 @@ from minicc.frontends.trace import (
     Missed,
     Parameters,
     Path,
+    Rehearsal,
     SizedPath,
     Sizes,
     Tree,
@@ -395,7 +396,7 @@ class Jitted:
             modules.append(module)
             return lowered.Interpreted(module)
 
-        path = Path(Tree(), arrays, interpreted)
+        path = Rehearsal(Tree(), arrays, interpreted)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, values, path)
         except GivenUp as given_up:

@@ -34,7 +34,7 @@ An object with `__wrapped__` is traced through, so a jitted function should have
 """
 
 from minicc.frontends.trace import indexing, memory, powers, views
-from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree
+from minicc.frontends.trace.breaks import Diverged, Path, Rehearsal, SizedPath, Tree
 from minicc.frontends.trace.functions import (
     composed,
     contraction,
@@ -86,6 +86,7 @@ __all__ = [
     "Node",
     "Parameters",
     "Path",
+    "Rehearsal",
     "SizedPath",
     "Sizes",
     "Traced",

@@ -138,7 +138,7 @@ class Path:
         """The same call from its beginning, in another tree where one is given."""
         if tree is not None:
             tree.folds = tree.folds and self.tree.folds
-        path = Path(tree or self.tree, self.args, self._compile, self._done)
+        path = type(self)(tree or self.tree, self.args, self._compile, self._done)
         path.may_count = self.may_count
         return path
 
@@ -336,6 +336,20 @@ def _donated(inputs: Sequence[int], action: Finish, before: int) -> tuple[_Pairs
         return (), ()
     read = tuple((inputs.index(k), out) for k, out in pairs if k in inputs)
     return read, tuple((k, out) for k, out in pairs if k not in inputs)
+
+
+class Rehearsal(Path):
+    """A call that is traced and run but for its end: nothing from outside is changed."""
+
+    def finish(
+        self,
+        recorder: Recorder,
+        structure: Any,
+        values: Sequence[Value],
+        writes: Sequence[tuple[int, Value]],
+    ) -> Any:
+        """None, where the function would return."""
+        self._last(recorder, structure, values, writes)
 
 
 class SizedPath(Path):

@@ -238,7 +238,7 @@ class Given:
 
     def leaf(self, key: Any, source: Any, name: str, value: Any) -> Term | None:
         """A number from outside, `source` says where it is; None where it is a constant."""
-        if key not in self.moving:
+        if key not in self.moving or type(value) not in ELEMENTS:
             return None
         if type(value) is bool and not self._flags:
             self.forget({key})

@@ -286,7 +286,7 @@ class _Outside:
         if name == "__reduce_ex__" and _found(type(self), name) is MISSING:
             return self._reduced
         held = getattr(real, "__dict__", {})
-        if name == "__dict__" and seen != own("_read"):
+        if name == "__dict__" and any(v is not own("_read").get(n) for n, v in seen.items()):
             refuse_set(reader, f"{own('_named')}.{name}")
         if name == "__dict__":
             reader.read("attribute", _Names(held), "names", tuple(held))

@@ -302,7 +302,7 @@ class Rewirer:
     def _reader(self) -> types.FrameType | None:
         """The user's frame that reads an attribute; None where minicc itself looks at what is."""
         frame: types.FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals["__name__"] in _READING:
+        while frame is not None and frame.f_globals.get("__name__") in _READING:
             frame = frame.f_back
         users = frame is not None and id(frame.f_globals) in self.recorder.user_globals
         return frame if users else None
