@@ -428,3 +428,14 @@ def test_a_power_of_what_is_no_square_matrix_raises_as_in_numpy(rank: int) -> No
             f(x)
         with pytest.raises(np.linalg.LinAlgError, match=str(want.value)):
             jitted(x)
+
+
+@pytest.mark.parametrize("target", ["x86-64", "avx2"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_the_last_parts_of_complex_rows(target: str, dtype: type) -> None:
+    """Real and imaginary parts are written together, also where a target has no masks for that."""
+    jitted = minicc.jit(np.tril, target=target, threads=1)
+    rng = np.random.default_rng(0)
+    for n in (3, 5, 7, 8, 9, 16, 17, 6):
+        x: Any = (rng.normal(size=(n, n)) + 1j * rng.normal(size=(n, n))).astype(dtype)
+        assert np.array_equal(jitted(x), np.tril(x))

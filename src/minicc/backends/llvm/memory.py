@@ -393,10 +393,13 @@ def _store_woven(e: Emitter, run: Sequence[kernel.Store]) -> None:
     count = _count(e, op)
     whole = e.w.inst(f"mul nsw i64 {count}, {number}") if count else ""
     for leading, offset in enumerate(_offsets(tiles[0].shape, steps)):
-        for chunk, (start, width) in enumerate(tiles[0].chunks):
+        chunks = [*enumerate(tiles[0].chunks)]
+        # what lies beyond a count is written where what is below it follows
+        for chunk, (start, width) in reversed(chunks) if count else chunks:
             vec = Vec(width, element)
             values = [_in_memory(e, tile, leading, chunk) for tile in tiles]
-            for k, value in enumerate(woven(e.w, vec, values)):
+            pieces = [*enumerate(woven(e.w, vec, values))]
+            for k, value in reversed(pieces) if count else pieces:
                 at = start * number + k * width
                 if count:
                     _store_some(e, pointer, dtype, offset, (at, width), 1, whole, value)
