@@ -82,6 +82,12 @@ def logs_and_looks(m: Any, x: Any) -> Any:
     return len(m.log)
 
 
+def logs_and_takes_the_last(m: Any, x: Any) -> Any:
+    for k in range(20):
+        m.log.append((x * k).sum())
+    return m.log[-1], m.log[-2]
+
+
 def tabulates(m: Any, x: Any) -> Any:
     m.table["a"] = x[:3] + m.table["a"]
     m.table["n"] += 1
@@ -207,9 +213,9 @@ def _looked() -> int:
 
 
 CHANGES = [
-    counts, binds, in_place, numbers, logs, logs_and_looks, tabulates, elements, nested,
-    by_property, shares, sides, descends, starts_anew, stops, rounds_of_elements, by_a_function,
-    by_name, refused, raises, outside, looks_elsewhere,
+    counts, binds, in_place, numbers, logs, logs_and_looks, logs_and_takes_the_last, tabulates,
+    elements, nested, by_property, shares, sides, descends, starts_anew, stops, rounds_of_elements,
+    by_a_function, by_name, refused, raises, outside, looks_elsewhere,
 ]  # fmt: skip
 
 
@@ -276,7 +282,9 @@ def test_changes_are_numpys(f: Callable[..., Any]) -> None:
     assert plain == (f is refused)
 
 
-@pytest.mark.parametrize("f", [counts, binds, in_place, logs, descends, elements])
+@pytest.mark.parametrize(
+    "f", [counts, binds, in_place, logs, logs_and_takes_the_last, descends, elements]
+)
 def test_what_calls_change_is_no_reason_to_trace_again(f: Callable[..., Any]) -> None:
     """Unless it is of another type: a Python float to which a call adds one of NumPy's."""
     text = str(run(f).explain())

@@ -56,7 +56,7 @@ from minicc.frontends.trace.loops.comprehensions import (
 from minicc.frontends.trace.loops.flow import codes_within, instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
 from minicc.frontends.trace.loops.grown import length
-from minicc.frontends.trace.loops.uses import is_added_to, is_only_added_to
+from minicc.frontends.trace.loops.uses import from_end, is_added_to, is_only_added_to
 from minicc.frontends.trace.namespace import (
     Clock,
     Impure,
@@ -310,7 +310,10 @@ class Rewirer:
     def look(self, real: Any, name: str, seen: Any) -> None:
         """Begin again where code looks at a list of which it was taken that nothing does."""
         frame = self._reader() if self._effects.is_unseen(seen) else None
-        if frame is not None and not is_added_to(frame.f_code, frame.f_lasti):
+        if frame is None or is_added_to(frame.f_code, frame.f_lasti):
+            return
+        # an element may be one that this call has added
+        if not 0 < from_end(frame.f_code, frame.f_lasti) <= len(seen):
             value = getattr(real, name)
             self.recorder.numbers.look(Reference("attribute", real, name, value))
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import PLAIN, Held, rebuild
+from minicc.frontends.trace.pytree import PLAIN, Held, Slot, leaves, rebuild
 from minicc.ir.core import Array
 
 _CHANGED = (list, dict)  # containers that a call may change
@@ -80,7 +80,7 @@ class Acts:
     `apart` are the homes of all containers, which must be others at each call.
     """
 
-    __slots__ = ("apart", "changes", "result")
+    __slots__ = ("_sets", "apart", "changes", "result")
 
     def __init__(
         self, result: Any, changes: Sequence[tuple[Itself | Home, Any]], apart: Sequence[Home]
@@ -88,6 +88,7 @@ class Acts:
         self.result = result
         self.changes = changes
         self.apart = apart if any(isinstance(target, Home) for target, _ in changes) else ()
+        self._sets = _plain_sets(result, changes)
 
     def require_apart(self, args: Sequence[Any]) -> None:
         """UnsupportedError (MC0248) where one container is at two places."""
@@ -96,13 +97,19 @@ class Acts:
             text = "a list or dict is changed that is two of those that the function reads"
             raise UnsupportedError("MC0248", text, hint="pass a copy")
 
-    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
+    def of(self, arrays: Sequence[Any], args: Sequence[Any]) -> Any:
         """The result."""
+        if self._sets is not None:  # as for most functions
+            values = [v.of(arrays, args) if type(v) is Slot else v for _, _, v in self._sets]
+            result = rebuild(self.result, arrays, args)
+            for (held, name, _), value in zip(self._sets, values, strict=True):
+                setattr(held, name, value)
+            return result
         if self.apart:
             self.require_apart(args)
-        targets = [target.of(leaves, args) for target, _ in self.changes]
+        targets = [target.of(arrays, args) for target, _ in self.changes]
         contents = [content for _, content in self.changes]
-        result, contents = rebuild((self.result, contents), leaves, args)
+        result, contents = rebuild((self.result, contents), arrays, args)
         for (kind, _), target, content in zip(self.changes, targets, contents, strict=True):
             if isinstance(kind, Itself):
                 for name, value in content.items():
@@ -124,6 +131,25 @@ class Acts:
     def _told(self) -> Any:
         changes = [(target, value_key(c)) for target, c in self.changes]
         return value_key(self.result), changes, self.apart
+
+
+def _plain_sets(
+    result: Any, changes: Sequence[tuple[Itself | Home, Any]]
+) -> list[tuple[Any, str, Any]] | None:
+    """Objects, names of attributes and what these get; None where that is not alone and at once.
+
+    At once are arrays and plain values of which none is given twice, nor stands in the result.
+    """
+    found = [
+        (target.held.value, name, value)
+        for target, content in changes
+        if isinstance(target, Itself)
+        for name, value in content.items()
+    ]
+    alone = all(isinstance(target, Itself) for target, _ in changes)
+    plain = all(type(value) in (Slot, *PLAIN) for _, _, value in found)
+    slots = [id(v) for v in (*leaves(result), *[v for _, _, v in found]) if type(v) is Slot]
+    return found if alone and plain and len({*slots}) == len(slots) else None
 
 
 def _renew(target: dict[Any, Any], content: dict[Any, Any]) -> None:

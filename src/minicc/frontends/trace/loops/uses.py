@@ -44,6 +44,16 @@ def is_added_to(code: types.CodeType, at: int) -> bool:
 
 
 @lru_cache(1 << 12)
+def from_end(code: types.CodeType, at: int) -> int:
+    """How far from the end the element lies that code takes at once of a list; 0 if it does not."""
+    steps = instructions(code)
+    n = next(k for k, step in enumerate(steps) if step.offset == at)
+    key, takes = (*steps[n + 1 : n + 3], steps[n], steps[n])[:2]
+    known = key.opname == "LOAD_CONST" and type(key.argval) is int and _takes_element(takes)
+    return max(-key.argval, 0) if known else 0
+
+
+@lru_cache(1 << 12)
 def is_only_added_to(code: types.CodeType, name: str) -> bool:
     """Whether a function does nothing but append to a list that it reads from around it."""
     codes = [*codes_within(code)]
