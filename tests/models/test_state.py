@@ -162,6 +162,15 @@ def rounds_of_elements(m: Any, x: Any) -> Any:
     return m.rows
 
 
+def first_on_a_side(m: Any, x: Any) -> Any:
+    for i in range(30):
+        if m.w.sum() > 30:
+            m.table["z"] = i
+            m.late = m.w
+        m.w = m.w + np.abs(x) + 1
+    return m.table
+
+
 def by_a_function(m: Any, x: Any) -> Any:
     def step(y: Any) -> Any:
         m.count += 1
@@ -215,7 +224,7 @@ def _looked() -> int:
 CHANGES = [
     counts, binds, in_place, numbers, logs, logs_and_looks, logs_and_takes_the_last, tabulates,
     elements, nested, by_property, shares, sides, descends, starts_anew, stops, rounds_of_elements,
-    by_a_function, by_name, refused, raises, outside, looks_elsewhere,
+    first_on_a_side, by_a_function, by_name, refused, raises, outside, looks_elsewhere,
 ]  # fmt: skip
 
 

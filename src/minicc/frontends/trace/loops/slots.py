@@ -37,7 +37,8 @@ class _Slot(NamedTuple):
 class Slots:
     """The places of the containers that a loop's body reaches.
 
-    `wrong` is one that changed size, `added` the place that a round was the first to set.
+    `wrong` is one that changed size, `added` the place that a way through a round was the first to
+    set, whatever the other ways do.
     """
 
     def __init__(self, reach: Reach) -> None:
@@ -65,7 +66,7 @@ class Slots:
 
     def now(self) -> dict[str, Any]:
         """What the places hold that rounds have set so far."""
-        self.wrong = self.added = ""
+        self.wrong = ""
         for c in self._containers:
             if self._reach.is_spared(c.value):
                 continue
