@@ -389,3 +389,11 @@ def test_nothing_is_written_where_numpy_is_to_run_the_call() -> None:
             jitted(model, table, np.full(8, 2.0))
             assert np.array_equal(model.w, np.linspace(0.0, 1.0, 8) * 2 ** (k + 1))
             assert table["n"] == k + 1
+
+
+def test_classes_that_are_keys_of_an_argument() -> None:
+    jitted = minicc.jit(lambda table, x: table[Node] * x, threads=1)
+    x = np.ones(3)
+    for k in (2.0, 3.0):
+        assert np.array_equal(jitted({Node: x * k}, x), x * k)
+    assert not any(s.plain for s in jitted.explain().specialisations)

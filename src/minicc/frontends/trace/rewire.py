@@ -201,12 +201,12 @@ class Rewirer:
         """What stands for a container, or for an object or a class."""
         if type(x) in (tuple, list, dict):
             made = mapped(lambda leaf, path: self.value(leaf, name + path), x)
-            return self._container(made, x, name)
+            return self.container(made, x, name)
         if isinstance(x, (set, frozenset)) and any(isinstance(v, type) for v in x):
             classes = {v: self.value(v, name) for v in x if isinstance(v, type)}
-            return self._container(type(x)([classes.get(v, v) for v in x]), x, name)
+            return self.container(type(x)([classes.get(v, v) for v in x]), x, name)
         if isinstance(x, _CONTAINERS):
-            return self._container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
+            return self.container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
         return stand_in(self, x, name)
 
     def _around(self, f: types.FunctionType) -> types.FunctionType:
@@ -226,10 +226,10 @@ class Rewirer:
             return types.MethodType(self.value(called, "__call__"), self.value(f, "self"))
         return self.value(f, self.recorder.name)
 
-    def _container(self, made: Any, x: Any, name: str) -> Any:
+    def container(self, made: Any, x: Any, name: str, home: Home | None = None) -> Any:
         """Remember the copy of a container from outside, to see whether the function changes it."""
         self._name_classes(made)
-        self._effects.watch(made, x, name)
+        self._effects.watch(made, x, name, home)
         return made
 
     def _name_classes(self, made: Any) -> None:
@@ -285,19 +285,20 @@ class Rewirer:
             return self._effects.watch_unseen(reference)
         if given and type(value) in OPEN:
             made = self._opened(reference)
-            self._name_classes(made)
         elif type(value) is np.ndarray:
             return self.array(value, reference.name, reference)
         else:
             made = self.value(value, reference.name)
         if isinstance(value, OPEN):
-            self._effects.watch(made, value, reference.name, Home(reference))
+            self.container(made, value, reference.name, Home(reference))
         return made
 
     def _is_added_to(self, value: Any) -> bool:
         """Whether a list is not looked at by the user's code that reads it, but appended to."""
-        frame = self._reader() if type(value) is list else None
-        return type(value) is list and (frame is None or is_added_to(frame.f_code, frame.f_lasti))
+        if type(value) is not list:
+            return False
+        frame = self._reader()
+        return frame is None or is_added_to(frame.f_code, frame.f_lasti)
 
     def _reader(self) -> types.FrameType | None:
         """The user's frame that reads an attribute; None where minicc itself looks at what is."""

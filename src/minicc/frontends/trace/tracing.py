@@ -194,7 +194,7 @@ def _traced(
     for k, (name, value) in enumerate(named):
         # which reads what is outside, after all arrays of the call
         boxed[k] = mapped(partial(_object, rewirer), boxed[k], name)
-        recorder.effects.watch(boxed[k], value, name, Home(k))
+        rewirer.container(boxed[k], value, name, Home(k))
     run = rewirer.entry(f)
     try:
         try:

@@ -364,7 +364,7 @@ class CarriedCount:
         return type(now) in (int, Index) and _equal(now, self.next)
 
 
-def is_state(recorder: Recorder, x: Any) -> bool:
+def _is_state(recorder: Recorder, x: Any) -> bool:
     """Whether it is an int that is read from outside at each call, and calls may change."""
     outside = has_term(x) and x.kind is int and recorder.numbers.is_outside(x.term)
     return outside and bool(x.by_python(_is_small, x))
@@ -399,7 +399,7 @@ def carried(
     if type(before) is type(now) is tuple and len(before) == len(now):
         pairs = zip(before, now, strict=True)
         return CarriedTuple([carried(recorder, *pair, round_, mixed) for pair in pairs])
-    if is_state(recorder, before) and type(now) in (Number, Index) and now.kind is int:
+    if _is_state(recorder, before) and type(now) in (Number, Index) and now.kind is int:
         return CarriedNumber(recorder, before.as_count(), int)
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
