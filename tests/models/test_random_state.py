@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.generate.functions.program import loaded
+from tests.models.phrases import Phrases
 from tests.models.test_state import Model, same
 
 import minicc
@@ -58,33 +59,18 @@ class Moved(Model):
         return self.w * self.b
 
 
-class _Drawn:
+def _drawn(seed: int) -> str:
     """The text of a module with a function, as a seed draws it."""
-
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
-        lines = ["LOG, G = [1.0], {'w': np.ones(8), 'n': 1}", "def step(m, x):"]
-        lines += ["    i, k, t, d, l = 1, 2, m.w, {'p': x, 'n': 0, 'h': []}, [x, 1, [3, 4]]"]
-        lines += self._block(1, 2, [line for line in LINES if not line.startswith("step")])
-        lines += ["def f(m, d, l, x):", "    i, k, t = 0, 1, m.w"]
-        lines += self._block(1, 0, LINES, least=3)
-        self.text = "\n".join([*lines, f"    return {self._draw.choice(RESULTS)}", ""])
-
-    def _block(self, depth: int, loops: int, texts: Any, least: int = 1) -> list[str]:
-        """Some lines, among them blocks within blocks."""
-        lines = []
-        for _ in range(self._draw.randint(least, 5)):
-            if loops < 2 and self._draw.random() < 0.2:
-                lines.append("    " * depth + self._filled(self._draw.choice(HEADS)))
-                lines += self._block(depth + 1, loops + 1, texts)
-            else:
-                lines.append("    " * depth + self._filled(self._draw.choice(texts)))
-        return lines
-
-    def _filled(self, text: str) -> str:
-        a, b, number, asked = map(self._draw.choice, (ARRAYS, ARRAYS, NUMBERS, ASKED))
-        value = self._draw.choice(VALUES).format(a=a, b=b)
-        return text.format(a=a, b=b, e=value, n=number, c=asked)
+    draw = random.Random(seed)
+    inner = [line for line in LINES if not line.startswith("step")]
+    outer, step = (
+        Phrases(ARRAYS, VALUES, NUMBERS, ASKED, lines, HEADS) for lines in (LINES, inner)
+    )
+    lines = ["LOG, G = [1.0], {'w': np.ones(8), 'n': 1}", "def step(m, x):"]
+    lines += ["    i, k, t, d, l = 1, 2, m.w, {'p': x, 'n': 0, 'h': []}, [x, 1, [3, 4]]"]
+    lines += step.block(draw, 1, 2)
+    lines += ["def f(m, d, l, x):", "    i, k, t = 0, 1, m.w", *outer.block(draw, 1, least=3)]
+    return "\n".join([*lines, f"    return {draw.choice(RESULTS)}", ""])
 
 
 class _Side:
@@ -92,7 +78,7 @@ class _Side:
 
     def __init__(self, seed: int) -> None:
         header = "import numpy as np\nfrom tests.models.test_state import Node\n"
-        self.scope = loaded(header + _Drawn(seed).text, f"<random state {seed}>")
+        self.scope = loaded(header + _drawn(seed), f"<random state {seed}>")
         self.f = self.scope["f"]
         self.model = Moved()
         self.given = {"p": np.linspace(0, 1, 8), "n": 2, "h": []}, [np.ones(8), 0.5, [1, 2]]

@@ -31,6 +31,13 @@ class Pending(Tracer):
             self._seen = shown[0].version
         return self._content
 
+    def put_back(self) -> None:
+        """Be pending again: what was recorded of it belongs to a body that is left."""
+        if not self.pending:
+            self.pending, self._base, self._lens = True, None, None
+            self.forget()
+            del self._content
+
     def _taken(self) -> Tracer:
         """Record it."""
         raise NotImplementedError

@@ -140,10 +140,10 @@ class Recorder:
         self._count = number + 1
         boxes[number] = weakref.ref(box, lambda _: boxes.pop(number, None))
 
-    def live(self, since: int = 0) -> list[Any]:
-        """The boxes that are alive, oldest first; with `since` those made after `count` was so."""
+    def live(self, since: int = 0, pending: bool = False) -> list[Any]:
+        """The boxes that are alive, oldest first, of those made after `count` was `since`."""
         boxes = [r() for n, r in sorted(self._boxes.items()) if n >= since]
-        return [b for b in boxes if b is not None and not b.pending]
+        return [b for b in boxes if b is not None and b.pending == pending]
 
     @property
     def count(self) -> int:

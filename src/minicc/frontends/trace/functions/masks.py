@@ -382,8 +382,8 @@ def _of_each(
     target = out[0] if isinstance(out, tuple) else out
     if not _is_pending(target) or not np.can_cast(result.dtype, target.dtype, "same_kind"):
         return NotImplemented
-    # which are no positions any more
-    target.array, target.place, target.columns = result.astype(target.dtype), None, None
+    target.array.assign(result.astype(target.dtype).content)
+    target.place, target.columns = None, None  # which are no positions any more
     return target
 
 

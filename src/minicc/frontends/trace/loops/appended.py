@@ -387,9 +387,16 @@ class Appends:
         """The array with elements before it that the list has had, if they are alike."""
         if not first or array is None:
             return array
-        if any(isinstance(x, (list, tuple)) or np.shape(x) != array.shape[1:] for x in first):
-            return None
-        head = Dispatch.call(self.recorder, "stack", ([*first],), {})
+        known, shape = self._known(first), array.shape[1:]
+        if known is not None:
+            head = known.array
+            if head.shape[1:] != shape:
+                return None
+        else:
+            shapes = [x.shape if isinstance(x, Tracer) else np.shape(x) for x in first]
+            if any(isinstance(x, (list, tuple)) for x in first) or {*shapes} != {shape}:
+                return None
+            head = Dispatch.call(self.recorder, "stack", ([*first],), {})
         made: Tracer = Dispatch.call(self.recorder, "concatenate", ([head, array],), {})
         return made
 

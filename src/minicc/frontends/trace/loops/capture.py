@@ -77,10 +77,12 @@ class Capture:
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         learned = recorder.learned[self.key]
         self.containers = Containers(recorder, learned, site, self.appends, reach)
+        self._carried, arrays = self._guess()
+        # only now, for what is carried may be taken on the host, which begins a segment
+        self._pending = recorder.live(pending=True)
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
-        self._written: dict[int, Written] = {}
-        self._carried = self._guess()
+        self._written = {id(b): Written(b) for b in arrays if id(b) in self._roots}
         self._guessed: set[Any] = {*self._carried, *self._written}
         self._sampled: Any = None  # what was recorded of the first sample
         self._bound: set[str] = set()  # names that rounds bind
@@ -92,18 +94,16 @@ class Capture:
         self.aliases = Aliases(recorder, learned)
         self.is_much: Weigh | None = None  # where sides are in branches
 
-    def _guess(self) -> dict[str, Carried]:
-        """Begin with what is probably carried, for each further recording takes as long.
+    def _guess(self) -> tuple[dict[str, Carried], list[Tracer]]:
+        """The names and arrays that are probably carried, for each further recording takes as long.
 
         That is what the code tells, and what was carried when this loop was captured in another
         round of one around. What an earlier recording of that one made may be alive, but holds a
         value of that recording.
         """
-        recorder = self.recorder
-        arrays, found = found_before(recorder, (self.key, self.first, self.stride))
-        names, more = guessed(recorder, self.site.code, self._names, found, self.goes_on)
-        self._written = {id(b): Written(b) for b in [*arrays, *more] if id(b) in self._roots}
-        return names
+        arrays, found = found_before(self.recorder, (self.key, self.first, self.stride))
+        names, more = guessed(self.recorder, self.site.code, self._names, found, self.goes_on)
+        return names, [*arrays, *more]
 
     def _let_go(self, now: dict[str, Any]) -> set[Any]:
         """What was guessed to be carried and the first recording has not changed, let go of."""
@@ -474,6 +474,8 @@ class Capture:
     def _restore(self) -> None:
         for box, content, version in self._roots.values():
             box.hold(content, version)
+        for box in self._pending:
+            box.put_back()
         self._forget()
 
     def _settle(self, made: Sequence[Tracer], results: dict[Value, Value]) -> None:
