@@ -202,8 +202,6 @@ GRID, ROWS = 'grid = ["m", "n"]', 'grid = ["r", "c"]'
         (0, f"{GRID}, packs = [[0, 1, 0], [0, 1, 8]]", "an operand is packed twice"),
         (0, f"{GRID}, tiles = <m=20, n=8>, promotes = [[0, 1]]", ""),
         (0, f"{GRID}, promotes = [[0, 1]]", ""),
-        (0, f"{GRID}, promotes = [[0, 1, 8]]", ""),
-        (0, f"{GRID}, promotes = [[0, 0, 8]]", "operand 0 of op 0 is no matrix of which each term"),
         (0, f"{GRID}, promotes = [[0, 2]]", "there is no operand 2 of op 0"),
         (
             0,

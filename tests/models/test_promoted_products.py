@@ -71,6 +71,17 @@ def test_others_are_packed_apart_or_not_at_all(x: tuple[int, ...], w: tuple[int,
     assert not any(plan.promotes for plan in plans if plan is not None)
 
 
+@pytest.mark.parametrize(("target", "copies"), [("zen3", False), ("zen4", True)])
+def test_totals_of_many_rows_need_a_large_cache(target: str, copies: bool) -> None:
+    left, right = np.zeros((2048, 2048)), np.zeros((2048, 2048))
+    module = minicc.jit(product).lower(left, right).module
+    scheduled = lower(module, Options(target=target), stop="schedule")
+    (plan,) = [op.schedule for op in scheduled.main.body.ops if isinstance(op, Group)]
+    assert plan is not None
+    assert plan.around
+    assert bool(plan.promotes) == copies
+
+
 def image_model(
     size: int, channels: int, others: int, stride: int, border: int
 ) -> tuple[Any, dict[str, tuple[int, ...]]]:

@@ -104,9 +104,7 @@ def _drawn(group: Group, own: Schedule, rng: Random) -> Schedule:
         )
     if anew("promotes") or "tiles" in changes or "packs" in changes:
         places = [(k, n) for k, op in enumerate(ops) for n in range(len(op.operands))]
-        changes["promotes"] = tuple(
-            [Promotion(*p, rng.choice((0, 0, 3, 64))) for p in places if rng.random() < 0.2]
-        )
+        changes["promotes"] = tuple([Promotion(*p) for p in places if rng.random() < 0.2])
     if anew("unroll"):
         changes["unroll"] = Unroll(rng.randint(0, 12), rng.choice((64, 1024, 6144)))
     return own._replace(**changes)  # type: ignore[arg-type]

@@ -17,10 +17,9 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
-from minicc.ir.schedule import Around, Packing, Promotion, Schedule
-from minicc.ir.structured import Generic
+from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.text.printer import print_attribute, quote
-from minicc.ir.types import F32, F64, TensorType
+from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import named_groups
 from tests.stages.programs import constant
@@ -29,9 +28,6 @@ from tests.sweeps import part
 
 ROWS = [2, 7, 13, 16, 17, 18, 20, 29, 33, 53, 100, 230]
 KINDS = itertools.product(["avx2", "avx512"], [True, False], ROWS)
-TILES = [(3, 4), (13, 4), (40, 2), (40, 6), (7, 1)]  # rows of the block, and of its tiles
-BLOCKS = [(0, 32), (10, 10 * 96), (24, 24 * 96)]  # terms, and where what is copied next begins
-COPIES = itertools.product(TILES, BLOCKS, [F32, F64])
 DEPTH, COLUMNS = 24, 4096  # more than any target keeps near
 
 
@@ -77,33 +73,6 @@ def test_each_panel_is_fetched_while_the_one_before_is_read(
     missing = [place for place in rest if place not in found]
     assert not missing, missing[:5]
     assert free or np.median([found[place] for place in rest]) <= 2
-
-
-@pytest.mark.parametrize(("tile", "blocks", "dtype"), part(COPIES, 3))
-def test_what_an_instance_copies_next_is_fetched_while_it_reads(
-    tile: tuple[int, int], blocks: tuple[int, int], dtype: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (rows, height), (around, ahead) = tile, blocks
-    x, w = Value(TensorType(dtype, (rows, 50)), "x"), Value(TensorType(dtype, (50, 96)), "w")
-    b = Builder(("product",))
-    y = b.emit(graph.Contract, x, w, equation="nk,kc->nc")
-    module = Module("graph", [Function("main", Region([x, w], b.ops, [y]))])
-    ((name, group),) = named_groups(lower(module, Options(target="avx2"), stop="collapse"))
-    (op,) = group.body.ops
-    assert isinstance(op, Generic)
-    row, column, depth = op.space.names
-    plan = Schedule(
-        grid=(row, column),
-        tiles=((row, rows), (column, 32)),
-        steps=((row, min(rows, height)), (column, 16)),
-        around=(Around(0, depth, around),) if around else (),
-        promotes=(Promotion(0, 1, ahead),),
-    )
-    options = Options(target="avx2", schedules=f"{quote(name)} = {print_attribute(plan)}\n")
-    given = [np.ones((rows, 50), dtype.numpy), np.ones((50, 96), dtype.numpy)]
-    _, found = _fetched(lower(module, options), given, monkeypatch)
-    first = {96 * k + c for k in range(around or 50) for c in range(96 if around else 32)}
-    assert not {*range(50 * 96)} - first - {*found}
 
 
 def test_panels_of_an_op_without_tiles_are_fetched_too() -> None:

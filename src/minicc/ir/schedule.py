@@ -58,13 +58,11 @@ class Packing(NamedTuple):
 class Promotion(NamedTuple):
     """An operand of which each instance copies what it reads, in that order, before it does.
 
-    Where a loop goes around blocks of a reduction, each round copies what it reads. What lies so
-    many elements `ahead`, if any, is fetched for the next copy while this one is read.
+    Where a loop goes around blocks of a reduction, each round copies what it reads.
     """
 
     op: int
     operand: int
-    ahead: int = 0
 
 
 class Cover(NamedTuple):

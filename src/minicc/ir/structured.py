@@ -73,8 +73,7 @@ class Generic(Op, name="structured.generic"):
     each of `blocks` of a reduction and in each round of `cut`; rounds of a reduction that `skips`
     names are left out where all their terms are zero; a loop over blocks of the reductions `around`
     stands around the loops over dimensions of the op's own, with totals in scratch; `ahead` says
-    how many elements ahead in memory an operand is fetched, by all passes over it together: of one
-    that the body does not read, the rows that the op reads of a copy.
+    how many elements ahead in memory an operand is fetched, by all passes over it together.
     """
 
     inputs: tuple[Value, ...]

@@ -3,7 +3,6 @@
 Rows after rows pass over one panel of weights while the next one is still far. If each pass asked
 for the same lines, all of them would come during the first pass, and memory would rest during the
 others. So each of the first passes brings in a share, and the panel is there when its turn comes.
-Where an instance copies its panel, which lies in memory as rows of a matrix, a share is some rows.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Value
-from minicc.ir.index_maps import Map, contiguous_name, names_of
-from minicc.ir.types import TensorType
+from minicc.ir.index_maps import Map, names_of
 from minicc.passes.structured.group_state import Indices, Position
 
 _LINE = 64  # bytes
@@ -85,56 +83,6 @@ def share_of(
         (*start[:-1], affine.add(start[-1], distance)),
         share if times == 1 else point,
         tuple([indices.value(e) for e in further if e != 0]),
-    )
-
-
-class Rounds(NamedTuple):
-    """The innermost loop of a pass: its dimension, which round it is in, and how many it makes."""
-
-    name: str
-    place: Value | Dim
-    total: Dim
-
-
-def share_of_rows(
-    b: Builder,
-    m: Map,
-    source: TensorType,
-    distance: int,
-    at: Mapping[str, Position],
-    around: Mapping[str, Position],
-    rounds: Rounds,
-    extents: Mapping[str, Dim],
-) -> Share:
-    """What a round fetches of what lies a `distance` after rows of a matrix, a row a round, at `m`.
-
-    Loops over the dimensions `around`, all of known extents, make passes over these rows. All lines
-    of a row are fetched one after the other, as they lie in one page of memory.
-    """
-    loops = [n for n, (_, points) in around.items() if points != extents[n]]
-    passes, number = _passes(loops, around, extents)
-    name, place, total = rounds
-    points = at[str(contiguous_name(m))][1]
-    assert isinstance(passes, int)
-    assert isinstance(total, int)
-    shares = max(min(passes, _SHARES), 1)
-    rows = -(-total // shares)
-    line = _LINE // source.dtype.bytes
-    lines = -(-points // line)
-    turns = max(total // rows, 1)  # rounds for each row
-    together = -(-lines // turns)
-    known = {n: i for n in loops if isinstance(i := at[n][0], Value)}
-    here: Dim = place if not isinstance(place, Value) else symbol(name)
-    indices = Indices(b, **known, **({name: place} if isinstance(place, Value) else {}))
-    row = affine.minimum(number, shares - 1) * rows + here // turns
-    part = here % turns * -(-lines // together) // turns
-    (axis,) = (k for k, e in enumerate(m) if name in affine.symbols(e))
-    further = (row - here) * prod(source.shape[axis + 1 :]) + part * (together * line)
-    start = [affine.substitute(e, {n: 0 for n in names_of(m) if at[n][1] > 1}) for e in m]
-    return Share(
-        (*start[:-1], affine.add(start[-1], distance)),
-        together * line,
-        (indices.value(further),) if further != 0 else (),
     )
 
 

@@ -4,7 +4,7 @@ The first of these that a product is fit for is taken:
 
 - A few rows and a matrix that is no constant: the matrix is read as one stream.
 - Matrices of which rhs is no constant: instances copy blocks of it, where that pays
-  (`product_blocks`).
+  (`product_blocks`), unless a small second cache loses the totals of their rows.
 - Others from there, as products with constants: blocks of packed operands, rows first where what is
   beyond a large second cache comes late, else in Goto's order.
 """
@@ -27,9 +27,10 @@ from minicc.passes.structured.tile_cost import cost_of, register_tiles
 from minicc.target import Target
 
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
-_COLUMNS = 288  # of the totals of a row that wait for the next block
+_TOTALS = 1152  # bytes of those of a row that wait for the next block
 _MANY = 64  # rows and vectors of columns, which blocks have enough of
 _WAYS = 8  # of a first cache, at least
+_SMALL_L2 = 1 << 19  # bytes that hold no totals of many rows beside what is multiplied
 _LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have room in
 _BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
 _VAST = 1 << 23  # bytes that no cache keeps for one core
@@ -49,16 +50,17 @@ def draft_of_large(
     if _is_streamed(group, product, target, constants):
         op, lanes = product.contraction.op, product.layout.lanes
         return streamed(group, op, product.vector, product.rows, lanes, target)
-    if draft := in_blocks(group, product, target, constants):
+    has_blocks = _has_blocks(group, product)
+    is_vast = has_blocks and _size_of_lhs(product) > _VAST
+    draft = in_blocks(group, product, target, constants)
+    if draft is not None and not (is_vast and _has_far_totals(draft, product, target)):
         return draft
-    if not _has_blocks(group, product):
+    if not has_blocks:
         return None
     _, tiles = cheapest_tile(product, target)
     if _comes_late(product, tiles, target):
         return _blocked_rows_first(group, product, target)
-    if _size_of_lhs(product) > _VAST:
-        return _blocked(group, product, tiles, target)
-    return None
+    return _blocked(group, product, tiles, target) if is_vast else None
 
 
 def _is_streamed(
@@ -92,6 +94,17 @@ def _has_blocks(group: Group, product: Product) -> bool:
     return min(extents[rows[0]], extents[vector] // layout.lanes) >= _MANY and depth > _DEEP
 
 
+def _has_far_totals(draft: Draft, product: Product, target: Target) -> bool:
+    """Whether a small second cache loses the totals of an instance between two blocks of sums.
+
+    Rows of lhs are read where they lie then: blocks of both sides are copied together.
+    """
+    size = product.contraction.op.results[0].type.dtype.bytes
+    totals = prod(draft.tiles.values()) * size if draft.around else 0
+    small = target.l2 <= _SMALL_L2 and len(draft.promotes) == 1
+    return small and totals > _BLOCK_OF_L2 * target.l2
+
+
 def _size_of_lhs(product: Product) -> int:
     """The bytes of the matrix that is read again for each panel of columns."""
     op = product.contraction.op
@@ -118,7 +131,8 @@ def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: T
     # with their totals, about as many bytes again
     height = target.resident // 2 // (deep * product.contraction.vectors)
     (row,), vector = product.rows, product.vector
-    sizes = _even_parts(product, tiles, {vector: _COLUMNS, row: height})
+    width = _TOTALS // product.contraction.op.results[0].type.dtype.bytes
+    sizes = _even_parts(product, tiles, {vector: width, row: height})
     return _blocks(group, product, tiles, sizes, deep)
 
 

@@ -12,7 +12,7 @@ from math import prod
 from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine_facts import bends
-from minicc.ir.index_maps import contiguous_name, names_of, plain_names
+from minicc.ir.index_maps import names_of, plain_names
 from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
@@ -240,23 +240,8 @@ class _Check:
         copied = {(p.op, p.operand) for p in self.schedule.promotes}
         if len(copied - packed) < len(self.schedule.promotes):
             yield "an operand is copied twice"
-        for position, k, ahead in self.schedule.promotes:
-            wrong = [*self._packing(position, k)]
-            yield from wrong or self._promotion(position, k)
-            if ahead and not wrong and not self._is_of_rows(position, k):
-                yield (
-                    f"operand {k} of op {position} is no matrix of which each term of one sum"
-                    " reads a row, and can't be fetched ahead"
-                )
-
-    def _is_of_rows(self, position: int, k: int) -> bool:
-        op = self.ops[position]
-        sums, m = op.space.of_kind(REDUCTION), op.maps[k]
-        if len(sums) != 1 or op.running:
-            return False
-        name = sums[0].name
-        rows = [axis for axis, e in enumerate(m) if name in affine.symbols(e)]
-        return len(rows) == 1 and contiguous_name(m) not in (None, name)
+        for position, k in self.schedule.promotes:
+            yield from [*self._packing(position, k)] or self._promotion(position, k)
 
     def _promotion(self, position: int, k: int) -> Iterator[str]:
         op = self.ops[position]

@@ -19,7 +19,7 @@ from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.contraction import contraction_of, dots_of
-from minicc.passes.structured.fetch_ahead import Rounds, Share, share_of, share_of_rows
+from minicc.passes.structured.fetch_ahead import Share, share_of
 from minicc.passes.structured.group_state import (
     GroupState,
     Indices,
@@ -400,9 +400,7 @@ class Nest(TileAccess):
         tiles: dict[Value, Value] = {}
         ahead = dict(op.ahead)
         for k, (a, v, m) in enumerate(zip(op.body.args, op.operands, op.input_maps, strict=False)):
-            if a not in used:  # an index, or what is copied and fetched for that
-                if k in ahead:
-                    self.fetch(v, self.share_of_rows(v, m, ahead[k]))
+            if a not in used:  # an index
                 continue
             if (v, m) not in loaded:
                 if k in ahead:
@@ -452,14 +450,6 @@ class Nest(TileAccess):
         least = 2 if any(self.at[n][1] < steps[0] for n, _, steps in cover) else 1
         within = self.reductions
         return share_of(self.low.b, m, distance, self.at, around, within, self.extents, least)
-
-    def share_of_rows(self, v: Value, m: Map, distance: int) -> Share:
-        """What to fetch here of what lies a `distance` after rows of a matrix that are copied."""
-        (name,) = self.reductions
-        place = self.in_round[name] if self.op.around else self.at[name][0]
-        rounds = Rounds(name, place, self.extents[name])
-        passes = {n: at for n, at in self._passes().items() if n not in names_of(m)}
-        return share_of_rows(self.low.b, m, v.type, distance, self.at, passes, rounds, self.extents)
 
     def _passes(self) -> dict[str, Position]:
         """Where the loops over the op's own dimensions are, with the points of all but the last."""

@@ -90,9 +90,7 @@ def _all(
         now = dict(own.tiles).get(name, 1)
         for size in _sizes(now, extent, lanes if name in vectors else 1):
             steps = tuple([(n, min(k, size) if n == name else k) for n, k in own.steps])
-            # what is copied next begins after this tile
-            copies = tuple([p._replace(ahead=size) if p.ahead == now else p for p in own.promotes])
-            yield own._replace(tiles=_with(own.tiles, name, size), steps=steps, promotes=copies)
+            yield own._replace(tiles=_with(own.tiles, name, size), steps=steps)
             yield own._replace(widths=_with(own.widths, name, size))
     for name, step in own.steps:
         for size in _sizes(step, dict(own.tiles)[name], 1):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
 from minicc.ir.core import Literal, Module, Op, Region, Value, computed
-from minicc.ir.index_maps import Map, contiguous_name, names_of
+from minicc.ir.index_maps import contiguous_name, names_of
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
 from minicc.ir.schedule import Packing
@@ -92,12 +92,12 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
             packed = _alone(copy)
         out.append(packed)
         group = _read_packed(group, position, k, names, packed.results[0], distance)
-    for copies, (position, k, ahead) in enumerate(sorted(plan.promotes)):
-        group = _promote(group, position + copies, k, ahead)  # each stands before its op
+    for copies, (position, k) in enumerate(sorted(plan.promotes)):
+        group = _promote(group, position + copies, k)  # each stands before its op
     return group.with_regions(group.regions, schedule=plan.packed())
 
 
-def _promote(group: Group, position: int, k: int, ahead: int) -> Group:
+def _promote(group: Group, position: int, k: int) -> Group:
     """The group with a copy of what an instance reads of an operand, which is made in the instance.
 
     The copy goes through the operand as it lies.
@@ -113,19 +113,8 @@ def _promote(group: Group, position: int, k: int, ahead: int) -> Group:
     space = Space(copy.space[n] for n in (*group.shared, *loops))
     copy = copy.rebuilt(copy.operands, space=space, tile=tuple(at_once.items()))
     reading = _reading(op, k, copy.result, names)
-    if ahead:
-        reading = _fetching(reading, op.operands[k], op.input_maps[k], ahead)
     body = _replaced(group.body, op, copy, reading)
     return group.rebuilt(group.operands, (body,))
-
-
-def _fetching(op: Generic, source: Value, m: Map, ahead: int) -> Generic:
-    """The op with one more operand, of which it fetches what lies `ahead` and reads nothing."""
-    count, args = len(op.operands), op.body.args
-    element = Value(TensorType(source.type.dtype))
-    body = Region((*args[:count], element, *args[count:]), op.body.ops, op.body.yields)
-    maps = (*op.input_maps, m, *op.yield_maps)
-    return op.rebuilt([*op.operands, source], (body,), maps=maps, ahead=(*op.ahead, (count, ahead)))
 
 
 def _order(op: Generic, operand: int) -> list[str]:

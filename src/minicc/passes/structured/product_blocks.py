@@ -3,7 +3,6 @@
     for blocks of k:                        around
         copy rhs[k, columns]                promotes, and lhs[rows, k] where that lies by columns
         for rows: for columns: for k:       totals[rows, columns] += lhs * rhs
-            fetch a share of what is copied next
 
 These are the blocks of Goto's product, except that what a cache shares there is the instance's own
 here; of which sizes they are is found by what a multiply-add costs then (Goto and van de Geijn,
@@ -127,21 +126,9 @@ def in_blocks(
         draft.around = (Around(position, reduction, blocks.deep),)
     else:
         draft.cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    ahead = 0
-    if contiguous_name(op.input_maps[rhs]) == vector and _comes_from_far(sides, target):
-        ahead = _ahead(blocks, sides)
     left = (Promotion(position, lhs),) if sides.both else ()
-    draft.promotes = (*left, Promotion(position, rhs, ahead))
+    draft.promotes = (*left, Promotion(position, rhs))
     return draft
-
-
-def _ahead(b: Blocks, sides: Sides) -> int:
-    """How many elements after what is copied of rhs the next copy begins; 0 if it is not fetched.
-
-    The next block of a sum lies in other pages: where these are small, finding them costs what
-    fetching gains (0.85 to 1.1 of the time). The next columns lie in those that were just read.
-    """
-    return b.columns if b.deep == sides.depth and b.columns < sides.columns else 0
 
 
 def is_of_matrices(group: Group, product: Product) -> bool:
