@@ -36,6 +36,7 @@ An object with `__wrapped__` is traced through, so a jitted function should have
 from minicc.frontends.trace import indexing, memory, powers, views
 from minicc.frontends.trace.breaks import Diverged, Path, Rehearsal, SizedPath, Tree
 from minicc.frontends.trace.functions import (
+    bins,
     composed,
     contraction,
     creation,
@@ -70,7 +71,7 @@ from minicc.frontends.trace.tracing import (
 )
 
 FAMILIES = (
-    composed, contraction, creation, elimination, indexing, joining, memory, movement, parts,
+    bins, composed, contraction, creation, elimination, indexing, joining, memory, movement, parts,
     powers, reductions, scans, sorting, statistics, transforms, ufunc_methods, ufuncs, views,
     writes,
 )  # fmt: skip

@@ -346,25 +346,6 @@ def correlate(recorder: Recorder, a: Any, v: Any, mode: str = "valid") -> Any:
     return convolve(recorder, x, w[::-1], mode)
 
 
-@traces("linspace")
-def linspace(
-    recorder: Recorder, start: Any, stop: Any, num: int = 50, endpoint: bool = True
-) -> Any:
-    """Numbers at even distances."""
-    np_ = recorder.namespace
-    ends = [x if type(x) in (int, float) else boxed(recorder, x) for x in (start, stop)]
-    dtype = np.result_type(*[x.dtype if isinstance(x, Tracer) else x for x in ends], 0.0)
-    first, last = (np_.asarray(x, dtype) for x in ends)
-    parts = max(num - 1 if endpoint else num, 1)
-    after = (1,) * max(np_.ndim(first), np_.ndim(last))
-    steps = np_.arange(num).astype(dtype).reshape(-1, *after)
-    out = steps * np_.divide(last - first, parts) + first
-    if endpoint and num > 1:
-        final = np_.broadcast_to(last, out.shape[1:])[None]
-        out = np_.concatenate([out[:-1], final], axis=0)
-    return out
-
-
 @traces("isin")
 def isin(recorder: Recorder, element: Any, test_elements: Any, *, invert: bool = False) -> Any:
     """Whether each element is one of some few."""
