@@ -268,6 +268,19 @@ def helpers(x: Any) -> Any:
     return x
 
 
+@captured((64, 64))
+def names_that_a_round_binds_after_a_loop_of_no_round(x: Any) -> Any:
+    y = x * 0.5
+    for i in range(16):
+        j = i * 4
+        for k in range(i):
+            y[j:, j : j + 4] -= y[j:, 4 * k : 4 * k + 4] @ y[j : j + 4, 4 * k : 4 * k + 4].T * 0.01
+        first = y[j : j + 4, j : j + 4].copy()
+        second = first + np.eye(4, dtype=x.dtype)
+        y[j:, j : j + 4] = y[j:, j : j + 4] @ second * 0.1
+    return y
+
+
 @written_out("ways through a round", (30,))
 def branches(x: Any) -> Any:
     for k in range(6):

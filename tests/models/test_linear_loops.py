@@ -128,3 +128,38 @@ def test_a_kalman_filter() -> None:
     for mine, theirs in zip(jitted(*args), filtered(*args), strict=True):
         close(np.array(mine), np.array(theirs))
     assert "100 rounds, a loop of the graph" in str(jitted.explain())
+
+
+def positive(n: int, dtype: type) -> Any:
+    """A matrix of which the lower triangle alone is that of a positive definite one."""
+    a, _, _ = data(n, None, np.float64)
+    a = a @ a.T + n * np.eye(n)
+    a[np.triu_indices(n, 1)] = 7
+    return a.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [256, 263])
+def test_large_factors_are_products(n: int, dtype: type) -> None:
+    jitted = minicc.jit(np.linalg.cholesky, threads=2)
+    a = positive(n, dtype)
+    close(jitted(a), np.linalg.cholesky(a))
+    assert "break" not in str(jitted.explain(a))
+    assert "NumPy" not in str(jitted.explain(a))
+    a[n - 1, n - 1] = -1
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        jitted(a)
+
+
+def test_factors_in_loops_have_any_number_of_rows() -> None:
+    def weighed(a: Any, steps: Any) -> Any:
+        total = 0.0
+        for s in steps:
+            lower = np.linalg.cholesky(a + s * np.eye(len(a)))
+            total = total + np.log(np.diag(lower)).sum()
+        return total
+
+    a, steps = positive(40, np.float64), np.linspace(1, 2, 30)
+    jitted = minicc.jit(weighed)
+    close(jitted(a, steps), weighed(a, steps))
+    assert "30 rounds, a loop of the graph" in str(jitted.explain(a, steps))

@@ -1,7 +1,8 @@
-"""Systems of linear equations in loops: elimination, written with NumPy and traced as it stands.
+"""Systems of linear equations and Cholesky factors, written with NumPy and traced as that stands.
 
-A call of LAPACK would end a captured loop, and for a few unknowns take longer than they do. Where
-LAPACK raises LinAlgError, an index is out of bounds, so that NumPy runs the call.
+A call of LAPACK would end a captured loop, and for a few unknowns take longer than they do; so
+would it for the factor of a large matrix. Where LAPACK raises LinAlgError, an index is out of
+bounds, so that NumPy runs the call.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.views import boxed
 
 _MOST = 24  # unknowns for which LAPACK takes about as long
+_LARGE = 256  # rows from which on it takes twice as long for a Cholesky factor as products do
 
 
 def _reduced(a: Any, b: Any) -> Any:
@@ -65,14 +67,52 @@ def _lower(a: Any) -> Any:
     return lower[None][np.where((pivots > 0).all(), 0, 1)]
 
 
-def _traced(recorder: Recorder, name: str, function: Callable[..., Any], *arrays: Any) -> Any:
-    """What a function gives whose first argument is a small square matrix, in a captured loop."""
+def _lower_by_blocks(a: Any) -> Any:
+    """The factor of a large matrix: what a block of columns loses to those before is a product.
+
+    The blocks of LAPACK's `potrf`, from the left; what lies below a block on the diagonal is
+    multiplied by the inverse of its factor. The lower triangle of `a` alone is read.
+    """
+    size, n = 16, a.shape[0]
+    m = -(-n // size) * size
+    lower = np.eye(m, dtype=a.dtype)
+    lower[:n, :n] = a
+    pivots, at = np.ones(m, dtype=a.dtype), np.arange(size)
+    for number in range(m // size):
+        j = number * size
+        lower[j:, j : j + size] -= lower[j:, :j] @ lower[j : j + size, :j].T
+        block = np.tril(lower[j : j + size, j : j + size])
+        block = block + np.tril(block, -1).T
+        inverse, found = np.eye(size, dtype=a.dtype), np.ones(size, dtype=a.dtype)
+        for k in range(size):
+            found[k] = block[k, k]
+            column = np.where(at >= k, block[k], 0).astype(a.dtype) / np.sqrt(block[k, k])
+            block -= column[:, None] * column
+            row = inverse[k] / column[k]
+            inverse -= np.where(at > k, column, 0).astype(a.dtype)[:, None] * row
+            inverse[k] = row
+        pivots[j : j + size] = found
+        lower[j:, j : j + size] = lower[j:, j : j + size] @ inverse.T
+    return np.tril(lower[:n, :n])[None][np.where((pivots > 0).all(), 0, 1)]
+
+
+def _rows(*arrays: Any) -> int:
+    """The rows of a square matrix, the first of some arrays of floats; 0 of others."""
     a = arrays[0]
     square = a.ndim == 2 and type(a.shape[0]) is int and a.shape[0] == a.shape[1]
-    known = square and 0 < a.shape[0] <= _MOST and all(x.dtype.kind == "f" for x in arrays)
-    if not known or not recorder.loops:
+    return a.shape[0] if square and all(x.dtype.kind == "f" for x in arrays) else 0
+
+
+def _traced(recorder: Recorder, name: str, function: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function gives whose first argument is a small square matrix, in a captured loop."""
+    if not recorder.loops or not 0 < _rows(*arrays) <= _MOST:
         what = f"np.linalg.{name} is traced in loops alone, for a few unknowns,"
         recorder.refuse("MC0241", f"{what} and not here")
+    return _as_here(recorder, function, *arrays)
+
+
+def _as_here(recorder: Recorder, function: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function gives, whose lines are told as the user's that calls it."""
     before = recorder.line
     recorder.line = recorder.location(), recorder.source()
     try:
@@ -111,4 +151,8 @@ def determinant(recorder: Recorder, a: Any) -> Any:
 @traces("linalg.cholesky")
 def cholesky(recorder: Recorder, a: Any) -> Any:
     """The lower triangle of which a matrix is the square; UnsupportedError (MC0241) elsewhere."""
-    return _traced(recorder, "cholesky", _lower, boxed(recorder, a))
+    box = boxed(recorder, a)
+    rows = _rows(box)
+    if rows >= _LARGE or (recorder.loops and rows > _MOST):
+        return _as_here(recorder, _lower_by_blocks, box)
+    return _traced(recorder, "cholesky", _lower, box)

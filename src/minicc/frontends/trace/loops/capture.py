@@ -371,7 +371,7 @@ class Capture:
                 states += c.states(recorder, now[n])
             except Unlike as error:
                 raise type(error)(f"`{n}` {error}") from None
-        if any(v is _UNBOUND for v in now.values()):
+        if any(now.get(n) is _UNBOUND for n in self._bound):
             recorder.write_out("a name is not bound in each round")
         self.aliases.require_own(now, self._roots)
         rounds = (self.number, *recorder.rounds.data)
