@@ -33,6 +33,7 @@ _WAYS = 8  # of a first cache, at least
 _SMALL_L2 = 1 << 19  # bytes that hold no totals of many rows beside what is multiplied
 _LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have room in
 _BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
+_KEPT_OF_L2 = 0.45  # of a small one, which what an instance comes back to may fill
 _VAST = 1 << 23  # bytes that no cache keeps for one core
 
 
@@ -97,12 +98,15 @@ def _has_blocks(group: Group, product: Product) -> bool:
 def _has_far_totals(draft: Draft, product: Product, target: Target) -> bool:
     """Whether a small second cache loses the totals of an instance between two blocks of sums.
 
-    Rows of lhs are read where they lie then: blocks of both sides are copied together.
+    It has what the instance copies, too. Rows of lhs are read where they lie then: blocks of both
+    sides are copied together.
     """
-    size = product.contraction.op.results[0].type.dtype.bytes
-    totals = prod(draft.tiles.values()) * size if draft.around else 0
-    small = target.l2 <= _SMALL_L2 and len(draft.promotes) == 1
-    return small and totals > _BLOCK_OF_L2 * target.l2
+    if target.l2 > _SMALL_L2 or len(draft.promotes) > 1 or not draft.around:
+        return False
+    op, (around,) = product.contraction.op, draft.around
+    totals = prod(draft.tiles.values()) * op.results[0].type.dtype.bytes
+    copied = draft.tiles[product.vector] * around.size * product.contraction.vectors
+    return bool(totals + copied > _KEPT_OF_L2 * target.l2)
 
 
 def _size_of_lhs(product: Product) -> int:
