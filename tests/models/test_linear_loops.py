@@ -163,3 +163,16 @@ def test_factors_in_loops_have_any_number_of_rows() -> None:
     jitted = minicc.jit(weighed)
     close(jitted(a, steps), weighed(a, steps))
     assert "30 rounds, a loop of the graph" in str(jitted.explain(a, steps))
+
+
+def test_large_factors_of_all_sizes_are_one_program() -> None:
+    def measured(a: Any) -> Any:
+        return np.log(np.diag(np.linalg.cholesky(a))).sum()
+
+    jitted = minicc.jit(measured)
+    for n in (256, 270, 281, 300):
+        a = positive(n, np.float64)
+        close(jitted(a), measured(a))
+    told = str(jitted.explain())
+    assert told.count("specialisation") == 2
+    assert "break" not in told

@@ -43,7 +43,7 @@ PHRASES = Phrases(
            "g = list(h); h = g[1:]"),
     heads=("if {c}:", "if {c}:", "for i in range(3):", "for i in range(20):", "for i in range(n):",
            "for j in range(i + 1):", "for j in range(12):", "for v in {a}:\n    s += v * 0.1",
-           "for j, v in enumerate({a}):", "for v in h[:]:", "for i in range(5, 0, -1):",
+           "for j, v in enumerate({a}):", "for v in h[:9]:", "for i in range(5, 0, -1):",
            "COUNT = 0\nwhile COUNT < 9 and ({c}):\n    COUNT += 1",
            "COUNT = 0\nwhile COUNT < 15:\n    COUNT += 1",
            "for u, v in zip({a}, {b}):", "for row in M:", "try:\n    s += 1\nexcept ValueError:"),

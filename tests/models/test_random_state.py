@@ -88,7 +88,7 @@ class _Side:
         with np.errstate(all="ignore"):
             try:
                 result = self.f(self.model, *self.given, x)
-            except (LookupError, TypeError, ValueError) as error:
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 result = f"{type(error).__name__}: {error}"
         return result, self.model, self.given, x, self.scope["LOG"], self.scope["G"]
 

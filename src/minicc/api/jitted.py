@@ -327,6 +327,7 @@ class Jitted:
         call.given = given
         path = Path(tree, Begun(call.arrays, call.values), self._compile, done)
         path.may_count = tree.root is None and not done and self._known.may_count(call)
+        path.varies = self._known.varies(call)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
         except Diverged:

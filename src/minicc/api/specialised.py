@@ -326,6 +326,11 @@ class Known:
         alike = self._alike.get(call.loosely())
         return alike is not None and alike.counts is None
 
+    def varies(self, call: Call) -> bool:
+        """Whether there were such calls with other sizes, for which there is no one program."""
+        alike = self._alike.get(call.loosely())
+        return alike is not None and len(alike.calls) > 1
+
     def count(self, call: Call, counts: bool) -> None:
         """Have sizes that data give be symbols for such calls, or not."""
         self._alike[call.loosely()].counts = counts

@@ -122,6 +122,7 @@ class Path:
         self._compile = compiled
         self._done = self._left = done
         self.may_count = False  # whether a size that data give may be a symbol instead of a break
+        self.varies = False  # whether sizes have been others, and are numbers though
         self._later: list[tuple[Action, Sequence[Array]]] = []
         self._from: tuple[Node, Any, tuple[int, ...]] | None = None
         self._name: Any = None  # of the state that the segment began in
@@ -139,7 +140,7 @@ class Path:
         if tree is not None:
             tree.folds = tree.folds and self.tree.folds
         path = type(self)(tree or self.tree, self.args, self._compile, self._done)
-        path.may_count = self.may_count
+        path.may_count, path.varies = self.may_count, self.varies
         return path
 
     def pause(

@@ -96,16 +96,22 @@ def _lower_by_blocks(a: Any) -> Any:
     return np.tril(lower[:n, :n])[None][np.where((pivots > 0).all(), 0, 1)]
 
 
-def _rows(*arrays: Any) -> int:
-    """The rows of a square matrix, the first of some arrays of floats; 0 of others."""
+def _rows(recorder: Recorder, *arrays: Any) -> int:
+    """The rows of a square matrix, the first of some arrays of floats; 0 of others.
+
+    In a loop they are a number, for a symbol may be that of the round there.
+    """
     a = arrays[0]
-    square = a.ndim == 2 and type(a.shape[0]) is int and a.shape[0] == a.shape[1]
-    return a.shape[0] if square and all(x.dtype.kind == "f" for x in arrays) else 0
+    if a.ndim != 2 or any(x.dtype.kind != "f" for x in arrays):
+        return 0
+    rows, columns = a.shape
+    known = type(rows) is int or not recorder.loops
+    return rows if known and rows == columns else 0
 
 
 def _traced(recorder: Recorder, name: str, function: Callable[..., Any], *arrays: Any) -> Any:
     """What a function gives whose first argument is a small square matrix, in a captured loop."""
-    if not recorder.loops or not 0 < _rows(*arrays) <= _MOST:
+    if not recorder.loops or not 0 < _rows(recorder, *arrays) <= _MOST:
         what = f"np.linalg.{name} is traced in loops alone, for a few unknowns,"
         recorder.refuse("MC0241", f"{what} and not here")
     return _as_here(recorder, function, *arrays)
@@ -152,7 +158,9 @@ def determinant(recorder: Recorder, a: Any) -> Any:
 def cholesky(recorder: Recorder, a: Any) -> Any:
     """The lower triangle of which a matrix is the square; UnsupportedError (MC0241) elsewhere."""
     box = boxed(recorder, a)
-    rows = _rows(box)
-    if rows >= _LARGE or (recorder.loops and rows > _MOST):
+    rows = _rows(recorder, box)
+    # a program for each of many sizes would take longer to compile than it gains
+    known = recorder.path is not None and recorder.path.varies and type(rows) is int
+    if (rows >= _LARGE and not known) or (recorder.loops and rows > _MOST):
         return _as_here(recorder, _lower_by_blocks, box)
     return _traced(recorder, "cholesky", _lower, box)
