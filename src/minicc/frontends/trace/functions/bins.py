@@ -111,7 +111,7 @@ def histogram(
     whole = np.int32 if bins < _NARROW else np.int64
     index = np_.minimum(((wide - first) / (last - first) * bins).astype(whole), bins - 1)
     index = index + np_.where(np_.any(edges[:-1] >= edges[1:]), 2 * bins, 0)
-    # the edges of a bin are computed again, for to read them would take longer
+    # the edges of a bin are computed again, since reading them would take longer
     index = index - (wide < at_even_steps(np_, index, ends, bins).astype(element))
     after = at_even_steps(np_, index + 1, ends, bins).astype(element)
     index = index + ((wide >= after) & (index != bins - 1))

@@ -160,7 +160,7 @@ def cholesky(recorder: Recorder, a: Any) -> Any:
     box = boxed(recorder, a)
     rows = _rows(recorder, box)
     # a program for each of many sizes would take longer to compile than it gains
-    known = recorder.path is not None and recorder.path.varies and type(rows) is int
-    if (rows >= _LARGE and not known) or (recorder.loops and rows > _MOST):
+    one_of_many = recorder.path is not None and recorder.path.varies and type(rows) is int
+    if (rows >= _LARGE and not one_of_many) or (recorder.loops and rows > _MOST):
         return _as_here(recorder, _lower_by_blocks, box)
     return _traced(recorder, "cholesky", _lower, box)
