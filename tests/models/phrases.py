@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+def outcome(f: Callable[..., Any], *args: Any) -> Any:
+    """What a call gives, or the text of the error that it raises."""
+    with np.errstate(all="ignore"):
+        try:
+            return f(*args)
+        except (ArithmeticError, LookupError, NameError, TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True)

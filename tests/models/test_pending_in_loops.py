@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.models.test_state import same
 
 import minicc
 
@@ -132,7 +133,4 @@ def test_like_numpy(f: Callable[..., Any], recwarn: pytest.WarningsRecorder) -> 
         found, wanted = jitted(x), f(y)
         assert not recwarn.list
         np.testing.assert_allclose(x, y, 1e-12)
-        for left, right in zip(found, wanted, strict=True) if type(wanted) is tuple else [
-            (found, wanted)
-        ]:  # fmt: skip
-            np.testing.assert_allclose(left, right, 1e-12)
+        same(found, wanted, f.__name__, {})

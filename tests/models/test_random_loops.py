@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.generate.functions.program import loaded
-from tests.models.phrases import Phrases
+from tests.models.phrases import Phrases, outcome
 from tests.models.test_state import same
 
 import minicc
@@ -70,12 +70,7 @@ class _Side:
 
     def call(self, *args: Any) -> Any:
         """The outcome, and the arguments afterwards."""
-        with np.errstate(all="ignore"):
-            try:
-                result = self.f(*args)
-            except (ArithmeticError, LookupError, NameError, TypeError, ValueError) as error:
-                result = f"{type(error).__name__}: {error}"
-        return result, args
+        return outcome(self.f, *args), args
 
 
 def check(seed: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.generate.functions.program import loaded
-from tests.models.phrases import Phrases
+from tests.models.phrases import Phrases, outcome
 from tests.models.test_state import Model, same
 
 import minicc
@@ -85,11 +85,7 @@ class _Side:
 
     def call(self, x: Any) -> Any:
         """The outcome, and everything that may have changed."""
-        with np.errstate(all="ignore"):
-            try:
-                result = self.f(self.model, *self.given, x)
-            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-                result = f"{type(error).__name__}: {error}"
+        result = outcome(self.f, self.model, *self.given, x)
         return result, self.model, self.given, x, self.scope["LOG"], self.scope["G"]
 
 

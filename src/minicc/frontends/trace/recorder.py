@@ -141,7 +141,7 @@ class Recorder:
         boxes[number] = weakref.ref(box, lambda _: boxes.pop(number, None))
 
     def live(self, since: int = 0, pending: bool = False) -> list[Any]:
-        """The boxes that are alive, oldest first, of those made after `count` was `since`."""
+        """The live boxes, oldest first, that are `pending` or not, made since `count` was so."""
         boxes = [r() for n, r in sorted(self._boxes.items()) if n >= since]
         return [b for b in boxes if b is not None and b.pending == pending]
 

@@ -18,7 +18,6 @@ from minicc.ir.core import Value
 from minicc.ir.index_maps import Map, names_of
 from minicc.passes.structured.group_state import Indices, Position
 
-_LINE = 64  # bytes
 _SHARES = 8  # of a panel at most: memory brings in one in less time than a pass takes
 _FREE_SHARES = 4  # where the number of passes is free, which may be one
 

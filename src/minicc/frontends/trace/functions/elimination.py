@@ -163,4 +163,7 @@ def cholesky(recorder: Recorder, a: Any) -> Any:
     one_of_many = recorder.path is not None and recorder.path.varies and type(rows) is int
     if (rows >= _LARGE and not one_of_many) or (recorder.loops and rows > _MOST):
         return _as_here(recorder, _lower_by_blocks, box)
+    if not recorder.loops:
+        what = f"np.linalg.cholesky of less than {_LARGE} rows, or of many sizes,"
+        recorder.refuse("MC0241", f"{what} is traced in loops alone")
     return _traced(recorder, "cholesky", _lower, box)
