@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from typing import Any
 
@@ -25,6 +26,7 @@ LINES = (
     "m.count = (m.count * 3 + 1) % 11", "m.b = {n} * 0.5", "m.node.s = {n}", "m.b += 0.25",
     "m.log.append({n})", "m.log.append({e})", "m.log = [{n}]", "m.log.extend(l[2])", "t = {a}",
     "m.w, m.node.v8 = m.node.v8, {e}", "step(m, {e})", "o = Node(); o.v = {e}; m.w = o.v + 1",
+    "o = Node(); o.v8, o.s, m.node = {e}, {n}, o",
     "m.flag = not m.flag", "m.flag = bool(x[0] > 0.5)", "m.double = m.double + 1", "m.last = {e}",
     "m.last = {n}", "m.last = {a}", "d['n'] += 1", "d['k'] = {n}", "d['h'].append({n})",
     "d.pop('k', 0)", "d.update(z=i)", "d['h'] = []", "d['q'] = {{'a': x}}", "m.held = d",
@@ -34,7 +36,7 @@ LINES = (
 )  # fmt: skip
 HEADS = ("if {c}:", "if {c}:", "for i in range(3):", "for i in range(30):")
 RESULTS = ("m", "m.w", "(m.w, t)", "m.log", "(m.b, m.count)", "d", "(l, d)", "d['h']", "G", "x",
-           "m.rows", "len(m.log)", "m.node", "k")  # fmt: skip
+           "m.rows", "len(m.log)", "m.node", "k", "[m.node, m]", "made(x, m)")  # fmt: skip
 
 
 class Moved(Model):
@@ -66,7 +68,8 @@ def _drawn(seed: int) -> str:
     outer, step = (
         Phrases(ARRAYS, VALUES, NUMBERS, ASKED, lines, HEADS) for lines in (LINES, inner)
     )
-    lines = ["LOG, G = [1.0], {'w': np.ones(8), 'n': 1}", "def step(m, x):"]
+    lines = ["def made(v, held):", "    o = Node(); o.v, o.held = v * 2, held", "    return o"]
+    lines += ["LOG, G = [1.0], {'w': np.ones(8), 'n': 1}", "def step(m, x):"]
     lines += ["    i, k, t, d, l = 1, 2, m.w, {'p': x, 'n': 0, 'h': []}, [x, 1, [3, 4]]"]
     lines += step.block(draw, 1, 2)
     lines += ["def f(m, d, l, x):", "    i, k, t = 0, 1, m.w", *outer.block(draw, 1, least=3)]
@@ -90,10 +93,15 @@ class _Side:
 
 
 def check(seed: int) -> None:
-    """Run a function beside what `jit` makes of it, on objects that change from call to call."""
+    """Run a function beside what `jit` makes of it, on objects that change from call to call.
+
+    Half of the functions are given other objects each time, which hold what those before held.
+    """
     mine, theirs = _Side(seed), _Side(seed)
     mine.f = minicc.jit(mine.f, threads=1)
-    for k in range(3):
+    for k in range(3 + seed % 2):
+        for side in (mine, theirs) if k and seed % 2 else ():
+            side.model, side.given = copy.deepcopy((side.model, side.given))
         x, y = (np.random.default_rng(seed + k).normal(size=8) for _ in range(2))
         same(mine.call(x), theirs.call(y), f"seed {seed} at call {k}", {})
 

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Never
 from minicc import errstate
 from minicc.api.agreement import Trial
 from minicc.api.graph_programs import GraphProgram, is_little, require_worth
-from minicc.api.patience import Patience
+from minicc.api.patience import TOO_LONG, Patience
 from minicc.api.segments import Segment
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Counted,
     Diverged,
+    Environment,
     Given,
     GivenUp,
     Missed,
@@ -283,19 +284,19 @@ class Jitted:
             return None
         f, moving = self.__wrapped__, self._known.moving_with_sizes(call) | sizes.given.keys()
         try:
-            given = Given(moving, call.numbers)
+            given = Given(moving, call.numbers, call.values)
             first = told(f, self._parameters, call.values, given, sizes)
-            again = Given(moving, call.numbers)
+            again = Given(moving, call.numbers, call.values)
             if told(f, self._parameters, call.values, again, sizes.other()) != first:
                 raise Unsized("a size is taken for a number")
-            call.given = given = Given(moving, call.numbers)
+            call.given = given = Given(moving, call.numbers, call.values)
             arrays = Begun(call.arrays, call.values)
             path = SizedPath(arrays, partial(self._compile, sizes=sizes))
             traced = trace_values(f, self._parameters, call.values, path, given, sizes)
             found = Specialisation(traced.tree or Tree(), given)
             found.add(traced, given)
             found.sizes = sizes
-            call.inputs = given.of(call.numbers) or []
+            call.inputs = given.of(call.numbers, call.values) or []
             if traced.module is not None and is_little(traced.module, sizes):
                 found.plain = "data say how many elements an array has, and little is computed"
             elif traced.module is not None:
@@ -312,6 +313,10 @@ class Jitted:
         """Have NumPy run the function for such arguments from now on, and say so."""
         found = Specialisation(Tree(), call.given.bare())
         found.plain = ": ".join(filter(None, [", ".join(error.where), error.message]))
+        references, identities = call.given.read
+        if error.code != TOO_LONG:  # as for other objects
+            reached = [r for r in references if r.is_reached]
+            found.environment = Environment(reached, identities)
         self._tell_plain(found.plain, 7)
         return found
 
@@ -322,8 +327,10 @@ class Jitted:
     def _walk(self, call: Call, found: Specialisation | None, done: int) -> Specialisation:
         """Trace while running; once more where a state that looked known was another."""
         if found is None:
-            found = Specialisation(Tree(), Given(self._known.moving(call), call.numbers))
-        tree, given = found.tree, found.given.copy(call.numbers)
+            found = Specialisation(
+                Tree(), Given(self._known.moving(call), call.numbers, call.values)
+            )
+        tree, given = found.tree, found.given.copy(call.numbers, call.values)
         call.given = given
         path = Path(tree, Begun(call.arrays, call.values), self._compile, done)
         path.may_count = tree.root is None and not done and self._known.may_count(call)
@@ -339,7 +346,7 @@ class Jitted:
             found = Specialisation(traced.tree or tree, given)
         found.add(traced, given)
         self._patience.spend(traced.work)
-        call.inputs = given.of(call.numbers) or []
+        call.inputs = given.of(call.numbers, call.values) or []
         if traced.module is not None:
             found.run_by(self._compilation(traced.module))
         return found

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-_TOO_LONG = "MC0247"
+TOO_LONG = "MC0247"
 _FREE = 8  # traces that may have served no other call yet
 _FREE_OF_DATA = 3  # such that a value of data was for
 _GIVEN_UP = 3  # such traces that one counts as besides which was too long
@@ -63,7 +63,7 @@ class Patience:
 
     def leave(self, code: str) -> None:
         """Note a trace after which NumPy runs such calls, as an error with a code says why."""
-        if code == _TOO_LONG:
+        if code == TOO_LONG:
             self._unused += _GIVEN_UP
             self._again = min(2 * self._again, _RAREST)
 

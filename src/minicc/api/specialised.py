@@ -32,6 +32,7 @@ _NOTHING = Given()
 NUMBERS_ALONE = Sizes()
 # leaves of which a call is served by an inline cache that has the same one
 _SAME = (type(None), str, types.FunctionType, types.BuiltinFunctionType, type, np.ufunc)
+_INSTANCE = object()  # for leaves that need only be of the same class
 _CALLS = 4  # of which it is compared which extents change
 _TRIES = 2
 _PATTERNS = 4  # programs for all sizes of calls that differ in these alone
@@ -184,6 +185,7 @@ class InlineCache:
         """The arrays of a call, and what the program takes besides; None where it is another."""
         arrays: list[Any] = []
         numbers: list[Any] = []
+        arguments = values
         if self._nested:
             leaves: list[Any] = []
             nested: list[Any] = []
@@ -197,6 +199,8 @@ class InlineCache:
                 return None
             if dtype is None:
                 numbers.append(value)
+            elif dtype is _INSTANCE:
+                continue
             elif isinstance(value, np.ndarray):
                 dense = value.flags.num & DENSE == DENSE
                 if not dense or value.dtype is not dtype or value.shape != like:
@@ -208,8 +212,8 @@ class InlineCache:
             return None
         if self._fixed and tuple([value_key(numbers[k]) for k in self._fixed]) != self._told:
             return None
-        inputs = self.found.given.of(numbers)
-        if inputs is None or not self.found.environment.holds():
+        inputs = self.found.given.of(numbers, arguments)
+        if inputs is None or not self.found.environment.holds(arguments):
             return None
         self.found.used = next(_TICKS)
         return arrays, inputs
@@ -244,10 +248,12 @@ def _is_plain(leaf: Any) -> bool:
 def _wanted(leaf: Any) -> tuple[type, Any, Any]:
     """What is asked of a leaf: its type; of an array its element type and shape, too.
 
-    Other leaves than numbers have to be the same one, which stands after `_SAME`.
+    Other leaves than numbers and objects have to be the same one, which stands after `_SAME`.
     """
     if type(leaf) is np.ndarray:
         return np.ndarray, leaf.dtype, leaf.shape
+    if is_stood_in(leaf):
+        return type(leaf), _INSTANCE, None
     return (type(leaf), None, None) if type(leaf) in NUMBERS else (type(leaf), _SAME, leaf)
 
 
@@ -388,8 +394,8 @@ class Known:
 
     def _use(self, found: Specialisation, call: Call) -> bool:
         """Whether a program for such arrays may be used for a call, whose inputs are set then."""
-        inputs = found.given.of(call.numbers)
-        if inputs is None or not found.environment.holds():
+        inputs = found.given.of(call.numbers, call.values)
+        if inputs is None or not found.environment.holds(call.values):
             return False
         found.used = next(_TICKS)
         call.inputs = inputs
@@ -404,15 +410,16 @@ class Known:
     def changed(self, call: Call) -> str:
         """Which values from outside are others than for the last trace."""
         found = self._near(call)
-        return found[0].environment.explain() if found else ""
+        return found[0].environment.explain(call.values) if found else ""
 
     def moving(self, call: Call) -> set[Any]:
         """The numbers, and arrays from outside, that are no constants for a call to be traced."""
         for found in self._near(call):
-            for r in found.environment.changed():
-                now = r.now()
+            for r in found.environment.changed(call.values):
+                now = r.now(call.values)
+                kinds = "fciub" if r.is_reached else "fc"
                 number = type(r.value) in NUMBERS or (
-                    isinstance(r.value, np.ndarray | np.generic) and r.value.dtype.kind in "fc"
+                    isinstance(r.value, np.ndarray | np.generic) and r.value.dtype.kind in kinds
                 )
                 moves = number and type(now) is type(r.value) and may_move(now)
                 if moves and r.place not in self._settled:
@@ -437,7 +444,7 @@ class Known:
         fixed = call.fixed(moving)
         family.layers = {fixed: family.layers.get(fixed, {}), **family.layers}
         table, key = family.layers[fixed], call.told(fixed)
-        others = [s for s in table.get(key, ()) if s is not found and s.environment.holds()]
+        others = [s for s in table.get(key, ()) if s is not found and s.environment.lasts()]
         table[key] = [found, *others]
         found.used = next(_TICKS)
         family.last = self.last = found.seen = Seen(call.key, call.numbers, call.names, found.used)

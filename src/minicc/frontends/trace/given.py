@@ -27,6 +27,7 @@ from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.recorder import Recorder, native_element, type_of
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again
+from minicc.frontends.trace.routes import Identities, Route
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.arrays import DENSE
 from minicc.ir.core import Array, Value
@@ -49,7 +50,8 @@ class Reference:
 
     An element of a list, tuple or dict lives in what the reference to that gives. Elements that
     are inputs have references of their own, and `left_out` of the container's are the keys that
-    lead to them; of a container that is `unseen`, the code does not look at what is in it.
+    lead to them; of a container that is `unseen`, the code does not look at what is in it. Nor does
+    it of an object to which calls lead: what is read of that has references of its own.
     """
 
     __slots__ = ("home", "kind", "left_out", "name", "unseen", "value")
@@ -65,8 +67,14 @@ class Reference:
     @property
     def place(self) -> Any:
         """Equal for references to the same place; `home` must be held."""
-        inner = isinstance(self.home, Reference)
+        inner = isinstance(self.home, Reference | Route)
         return (self.home.place if inner else id(self.home)), self.name
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether each call leads to the place."""
+        inner = isinstance(self.home, Reference)
+        return self.home.is_reached if inner else isinstance(self.home, Route)
 
     def leave_out(self) -> None:
         """Have the reference to the container around an element not say what that is."""
@@ -82,13 +90,15 @@ class Reference:
         """The name as code would spell it."""
         return f"{self.home.path}[{self.name!r}]" if isinstance(self.home, Reference) else self.name
 
-    def now(self) -> Any:
-        """What is there now."""
+    def now(self, values: Sequence[Any] = ()) -> Any:
+        """What is there now, for all arguments of a call."""
         if isinstance(self.home, Reference):
             try:
-                return self.home.now()[self.name]
+                return self.home.now(values)[self.name]
             except (LookupError, TypeError):
                 return MISSING
+        if isinstance(self.home, Route):
+            return self.home.get(values, self.name)
         if isinstance(self.home, NAMESPACES):
             return self.home.get(self.name, MISSING)
         if isinstance(self.home, types.CellType):
@@ -128,9 +138,13 @@ class Given:
     by the places of their terms.
     """
 
-    def __init__(self, moving: Iterable[Any] = (), numbers: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, moving: Iterable[Any] = (), numbers: Sequence[Any] = (), values: Sequence[Any] = ()
+    ) -> None:
         self.moving = self.offered = set(moving)
         self.numbers = numbers  # of the call that is traced
+        self.values = values  # all its arguments
+        self.read: tuple[list[Reference], Identities] = ([], Identities())  # what its trace reads
         self.boxes: dict[int, Tracer | None] = {}
         self.guards: list[str] = []  # what must hold, for people
         self._leaves: dict[Any, tuple[int, Any, type]] = {}
@@ -149,11 +163,11 @@ class Given:
         self._looked: set[Any] = set()  # lists from outside, by their places, that are looked at
         self._open = True  # whether others may be inputs
 
-    def copy(self, numbers: Sequence[Any]) -> Given:
+    def copy(self, numbers: Sequence[Any], values: Sequence[Any]) -> Given:
         """One that the trace of another call may add to."""
-        made = Given(self.moving, numbers)
+        made = Given(self.moving, numbers, values)
         for name, part in vars(self).items():
-            if name != "numbers":
+            if name not in ("numbers", "values"):
                 setattr(made, name, copy.copy(part))
         return made
 
@@ -168,7 +182,7 @@ class Given:
         recorder.numbers = self
         self._late = False
         self.constants = {}
-        values = self._run(self.numbers)
+        values = self._run(self.numbers, self.values)
         assert values is not None
         self._now = values
 
@@ -301,7 +315,7 @@ class Given:
 
     def _again(self, moving: set[Any]) -> NoReturn:
         kept = {n: vars(self)[n] for n in ("offered", "_still", "_open", "_looked")}
-        vars(self).update(vars(Given(moving, self.numbers)) | kept)
+        vars(self).update(vars(Given(moving, self.numbers, self.values)) | kept)
         raise Again
 
     def forget_flags(self) -> None:
@@ -357,17 +371,17 @@ class Given:
                 needed.update(step.operands)
         return {key for key, leaf in self._leaves.items() if leaf[0] in needed}
 
-    def of(self, numbers: Sequence[Any]) -> list[Array] | None:
-        """The program's inputs for a call; None where a guard does not hold."""
+    def of(self, numbers: Sequence[Any], arguments: Sequence[Any]) -> list[Array] | None:
+        """The program's inputs for a call of such arguments; None where a guard does not hold."""
         if not self._leaves:
             return []
-        values = self._run(numbers)
+        values = self._run(numbers, arguments)
         return None if values is None else [_array(values[place]) for place in self.boxes]
 
-    def _run(self, numbers: Sequence[Any]) -> list[Any] | None:
+    def _run(self, numbers: Sequence[Any], arguments: Sequence[Any]) -> list[Any] | None:
         values = self._values.copy()
         for place, source, kind in self._leaves.values():
-            value = numbers[source] if type(source) is int else source.now()
+            value = numbers[source] if type(source) is int else source.now(arguments)
             if type(value) is not kind:
                 return None
             if isinstance(value, (np.ndarray, np.generic)):
@@ -395,7 +409,8 @@ class Given:
         seen = [s.place for s in self._steps.values() if s.seen is not None]
         self.guards = found + [f"{self._names[p]} is {self._now[p]!r}" for p in seen]
         self.boxes = dict.fromkeys(self.boxes)
-        self.numbers = self._now = []
+        self.numbers = self.values = self._now = []
+        self.read = ([], Identities())
 
 
 def release(box: Tracer) -> None:

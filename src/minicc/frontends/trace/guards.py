@@ -23,6 +23,7 @@ from minicc.errors import UserError
 from minicc.frontends.trace.given import COMPARED, Reference
 from minicc.frontends.trace.objects import MISSING, NAMESPACES, Members, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
+from minicc.frontends.trace.routes import Identities
 from minicc.ir.core import attribute_key
 
 _DEPTH = 6  # of containers and objects in each other
@@ -178,6 +179,8 @@ def _text(key: Key) -> str:
         return repr(value)
     if key[0] == "object":
         return f"another {type(key[1].value).__name__}"
+    if key[0] == "instance":
+        return f"a {key[-1].__name__}"
     return f"a {key[0].__name__} of {len(key) - 1}"
 
 
@@ -262,9 +265,14 @@ class Environment:
     It has to be made before the call is at its end, which may change them.
     """
 
-    __slots__ = ("_absent", "_compared", "_held", "_references")
+    __slots__ = ("_absent", "_compared", "_held", "_identities", "_references")
 
-    def __init__(self, references: Sequence[Reference]) -> None:
+    def __init__(
+        self,
+        references: Sequence[Reference],
+        identities: Identities | None = None,
+    ) -> None:
+        self._identities = [identities] if identities is not None and identities.any else []
         # with their prints, and whether to be the same is enough
         self._references: list[tuple[Reference, Any, bool]] = [
             (r, was, _is_fixed(r.value) or was == id(r.value))
@@ -277,6 +285,7 @@ class Environment:
         """What two traces read."""
         made = Environment(())
         made._references = self._references + later._references
+        made._identities = self._identities + later._identities
         made._sort()
         return made
 
@@ -294,8 +303,8 @@ class Environment:
         apart = set(map(id, named))
         self._compared = [c for c in self._references if id(c) not in apart]
 
-    def holds(self) -> bool:
-        """Whether all are what they were."""
+    def holds(self, values: Sequence[Any] = ()) -> bool:
+        """Whether all are what they were, for all arguments of a call."""
         if not self._references:  # as for most functions
             return True
         # plain loops, for this is asked at each call
@@ -305,19 +314,27 @@ class Environment:
         for get, name, value, reference, was in self._held:
             if get(name, MISSING) is not value and _print_of(reference, reference.now()) != was:
                 return False
+        for known in self._identities:
+            if not known.hold(values):
+                return False
         for reference, was, fixed in self._compared:
-            now = reference.now()
+            now = reference.now(values)
             if not (fixed and now is reference.value) and _print_of(reference, now) != was:
                 return False
         return True
 
-    def changed(self) -> list[Reference]:
-        """Those that are not what they were."""
-        return [r for r, was, _ in self._references if _print_of(r, r.now()) != was]
+    def lasts(self) -> bool:
+        """Whether all are what they were but for what a call leads to, which may be as it was."""
+        others = ((r, was) for r, was, _ in self._references if not r.is_reached)
+        return all(_print_of(r, r.now()) == was for r, was in others)
 
-    def explain(self) -> str:
+    def changed(self, values: Sequence[Any] = ()) -> list[Reference]:
+        """Those that are not what they were, for all arguments of a call."""
+        return [r for r, was, _ in self._references if _print_of(r, r.now(values)) != was]
+
+    def explain(self, values: Sequence[Any] = ()) -> str:
         """Which are not what they were; empty where all are."""
-        return "; ".join(_sentence(r) for r in self.changed())
+        return "; ".join(_sentence(r, r.now(values)) for r in self.changed(values))
 
     def describe(self) -> list[str]:
         """What each value from outside must be."""
@@ -325,8 +342,7 @@ class Environment:
         return list(dict.fromkeys(found))
 
 
-def _sentence(reference: Reference) -> str:
-    now = reference.now()
+def _sentence(reference: Reference, now: Any) -> str:
     what = f"{reference.kind} {reference.path}"
     if reference.value is MISSING:
         return f"{what}: was not there"
@@ -343,7 +359,7 @@ def _expected(reference: Reference) -> str:
     if value is MISSING:
         return f"{what} is not there"
     if reference.unseen:
-        return f"{what} is a list"
+        return f"{what} is a {type(value).__name__}"
     if isinstance(value, (bool, int, float, str, type(None))):
         return f"{what} is {value!r}"
     if isinstance(value, np.ndarray):

@@ -16,7 +16,7 @@ from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.namespace import replacement
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.objects import original_class, originals
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import mapped
@@ -51,6 +51,8 @@ class TypeOf(PythonType):
             return type(*args, **kwargs)
         (x,) = args
         if issubclass(type(x), Number):
+            if has_term(x):
+                x.term.given.fix(x.term)  # the type of what stands for it is none of Python's
             if not is_mixed(x):
                 return self._numbers.get(x.kind, x.kind)
             x = x.read("type()")

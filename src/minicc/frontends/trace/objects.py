@@ -18,7 +18,7 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from minicc.frontends.trace.recorder import Recorder
 from minicc.later import classes_of
@@ -49,7 +49,13 @@ class Reader(Protocol):
     def read(self, kind: str, home: Any, name: str, value: Any) -> Any:
         """The same, noted."""
 
-    def look(self, real: Any, name: str, seen: Any) -> None:
+    def met(self, x: Any, route: Any) -> None:
+        """Note a way that leads to an object, if it is not the object itself alone."""
+
+    def homes(self, x: Any, route: Any) -> Homes:
+        """Where attributes of an object are read."""
+
+    def look(self, home: Any, name: str, real: Any, seen: Any) -> None:
         """Note that an attribute is read again."""
 
 
@@ -101,8 +107,19 @@ def _plain_size(cls: type) -> int:
     return object.__basicsize__ + 8 * (slots + 2)
 
 
-def stand_in(reader: Reader, x: Any, name: str) -> Any:
-    """What stands for an object or class of the user's; the thing itself for others."""
+class Homes(NamedTuple):
+    """Where a trace reads what an object has: any attribute, one of its own, all names of these."""
+
+    whole: Any
+    own: Any
+    names: Any
+
+
+def stand_in(reader: Reader, x: Any, name: str, route: Any = None) -> Any:
+    """What stands for an object or class of the user's; the thing itself for others.
+
+    Calls lead to the object by a route, if it is not the same at each.
+    """
     cls = x if isinstance(x, type) else type(x)
     if _is_of_user(type(cls)):  # a metaclass may do anything
         what = f"the class `{cls.__name__}` has a metaclass of its own"
@@ -113,9 +130,9 @@ def stand_in(reader: Reader, x: Any, name: str) -> Any:
     if isinstance(x, type):
         return class_of(reader, x) if is_users(x) else x
     if _is_bag(x):
-        return _Outside.of(reader, x, name, ())
+        return _Outside.of(reader, x, name, (), route)
     if is_users(type(x)):
-        return _Outside.of(reader, x, name, (class_of(reader, type(x)),))
+        return _Outside.of(reader, x, name, (class_of(reader, type(x)),), route)
     return x
 
 
@@ -128,9 +145,27 @@ def original_class(x: Any) -> type | None:
     return original
 
 
+def home_of(x: Any) -> Any:
+    """Where the attributes of such an object are read: a route, or it itself; None for all else."""
+    return object.__getattribute__(x, "_homes").whole if issubclass(type(x), _Outside) else None
+
+
 def real_of(x: Any) -> Any:
     """The object from outside that a stand-in is for; None for all else."""
     return object.__getattribute__(x, "_real") if issubclass(type(x), _Outside) else None
+
+
+def bare_base(cls: type) -> Any:
+    """What makes the objects of a class, if they hold nothing but attributes; else None."""
+    heap = 1 << 9  # `Py_TPFLAGS_HEAPTYPE`
+    base = next(b for b in cls.__mro__ if not b.__flags__ & heap)
+    return base if base in (object, types.SimpleNamespace) else None
+
+
+def class_of_bare(x: Any) -> type | None:
+    """The class of an object that the function has made and that is nothing but attributes."""
+    cls = types.SimpleNamespace if type(x) is types.SimpleNamespace else original_class(x)
+    return cls if cls is not None and bare_base(cls) is not None else None
 
 
 def attributes(x: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -228,7 +263,7 @@ class Members:
 NAMESPACES = (dict, types.MappingProxyType, Members)  # what gives values by name
 
 
-class _Names:
+class Names:
     """The names of an object's attributes, of which there may be more later."""
 
     def __init__(self, held: dict[str, Any]) -> None:
@@ -248,10 +283,12 @@ class _Outside:
     _read: dict[str, Any]  # attributes as they were read
     _seen: dict[str, Any]  # and as they are now
     _named: str
+    _homes: Homes
 
     @staticmethod
-    def of(reader: Reader, x: Any, name: str, bases: tuple[Any, ...]) -> Any:
+    def of(reader: Reader, x: Any, name: str, bases: tuple[Any, ...], route: Any) -> Any:
         """The one of an object."""
+        reader.met(x, route)
         known = reader.classes.get((type(x), id(x)))  # type: ignore[call-overload]
         if known is not None:
             return known
@@ -261,12 +298,13 @@ class _Outside:
         made: Any = object.__new__(cls)  # type: ignore[arg-type]
         read: dict[str, Any] = {}
         now: dict[str, Any] = {}
+        homes = reader.homes(x, route)
         for key, value in (("_reader", reader), ("_real", x), ("_read", read), ("_seen", now),
-                           ("_named", name)):  # fmt: skip
+                           ("_named", name), ("_homes", homes)):  # fmt: skip
             object.__setattr__(made, key, value)
-        reader.recorder.effects.watch_object(x, read, now)
+        reader.recorder.effects.watch_object(x, homes.whole, read, now)
         reader.classes[(type(x), id(x))] = made  # type: ignore[index]
-        reader.read("attribute", x, "__class__", type(x))
+        reader.read("attribute", homes.whole, "__class__", type(x))
         return made
 
     def __init_subclass__(cls) -> None:
@@ -274,14 +312,14 @@ class _Outside:
 
     def __getattribute__(self, name: str) -> Any:
         own: Callable[[str], Any] = functools.partial(object.__getattribute__, self)
-        if name in ("_reader", "_real", "_read", "_seen", "_named", "_reduced"):
+        if name in ("_reader", "_real", "_read", "_seen", "_named", "_homes", "_reduced"):
             return own(name)
-        reader, real, seen = own("_reader"), own("_real"), own("_seen")
+        reader, real, seen, homes = own("_reader"), own("_real"), own("_seen"), own("_homes")
         if name == "__class__":
             cls = type(real)
             return class_of(reader, cls) if is_users(cls) else cls
         if name in seen:
-            reader.look(real, name, seen[name])
+            reader.look(homes.whole, name, real, seen[name])
             return seen[name]
         if name == "__reduce_ex__" and _found(type(self), name) is MISSING:
             return self._reduced
@@ -289,7 +327,7 @@ class _Outside:
         if name == "__dict__" and any(v is not own("_read").get(n) for n, v in seen.items()):
             refuse_set(reader, f"{own('_named')}.{name}")
         if name == "__dict__":
-            reader.read("attribute", _Names(held), "names", tuple(held))
+            reader.read("attribute", homes.names, "names", tuple(held))
             return types.MappingProxyType({key: getattr(self, key) for key in held})
         member = MISSING if name in held else _found(type(self), name)
         if member is MISSING or isinstance(member, types.MemberDescriptorType):
@@ -299,12 +337,12 @@ class _Outside:
             try:
                 value = getattr(real, name)
             except AttributeError:
-                reader.read("attribute", real, name, MISSING)  # it may have one later
+                reader.read("attribute", homes.whole, name, MISSING)  # it may have one later
                 raise
-            seen[name] = own("_read")[name] = reader.read("attribute", real, name, value)
+            seen[name] = own("_read")[name] = reader.read("attribute", homes.whole, name, value)
             return seen[name]
         if not name.startswith("__"):
-            reader.read("attribute", held, name, MISSING)  # the object has none of its own
+            reader.read("attribute", homes.own, name, MISSING)  # the object has none of its own
         return own(name)
 
     def _reduced(self, protocol: int) -> Any:

@@ -1,7 +1,8 @@
 """Nested arguments and results: tuples, lists, dicts and named tuples of arrays.
 
 `flatten` gives the arrays in order and a hashable key that tells the structure, each array's
-element type and shape, and every other leaf but numbers by value. `rebuild` puts new leaves into
+element type and shape, objects of the user's by their class, and every other leaf but numbers by
+value. `rebuild` puts new leaves into
 the old structure.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.objects import is_stood_in
+from minicc.frontends.trace.objects import bare_base, is_stood_in
 from minicc.ir.core import attribute_key
 from minicc.later import classes_of
 
@@ -54,6 +55,10 @@ class Held:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+    def of(self, values: Sequence[Any]) -> Any:
+        """The object, whatever the arguments of a call are."""
+        return self.value
 
 
 def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argument") -> Key:
@@ -98,7 +103,11 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         raise UserError("MC0181", f"{path} is {what}", hint="pass numpy.asarray(x)")
     if isinstance(value, np.ndarray):
         return flatten(value.view(np.ndarray), leaves, numbers, path)
-    if isinstance(value, (*_STATIC, *_CALLABLE)) or is_stood_in(value):
+    if is_stood_in(value):
+        return ("instance", kind)
+    if kind is types.MethodType and is_stood_in(value.__self__):
+        return ("instance", Held(value.__func__), type(value.__self__))
+    if isinstance(value, (*_STATIC, *_CALLABLE)):
         return ("object", Held(value))
     raise UserError(
         "MC0181",
@@ -184,6 +193,18 @@ class Slot:
         return self.kind.of((args if self.kind.of_argument else leaves)[self.index])
 
 
+class Instance(tuple[Any, ...]):
+    """An object that a function has made, in its result: the class and the attributes by name."""
+
+    def made(self) -> Any:
+        """The object, without what its class does where objects are made: the function did that."""
+        cls, held = self
+        made = bare_base(cls).__new__(cls)
+        for name, value in held.items():
+            object.__setattr__(made, name, value)
+        return made
+
+
 _STILL = (int, float, str, bool, type(None))  # what is no array, and holds none
 
 
@@ -200,6 +221,7 @@ def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> 
         if isinstance(x, tuple):
             parts = [e if type(e) in _STILL else filled(e) for e in x]
             new: Any = type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+            new = new.made() if type(x) is Instance else new
         elif isinstance(x, list):
             new = type(x)([e if type(e) in _STILL else filled(e) for e in x])
         elif type(x) is dict:

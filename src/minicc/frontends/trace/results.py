@@ -33,12 +33,21 @@ from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
 from minicc.frontends.trace.mixed import Kinds, is_mixed
 from minicc.frontends.trace.numbers import Number, has_term
-from minicc.frontends.trace.objects import real_of, stood_for
+from minicc.frontends.trace.objects import class_of_bare, home_of, stood_for
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
-from minicc.frontends.trace.pytree import PLAIN, VALUES, Held, Slot, mapped, mapped_once, rebuild
+from minicc.frontends.trace.pytree import (
+    PLAIN,
+    VALUES,
+    Instance,
+    Slot,
+    mapped,
+    mapped_once,
+    rebuild,
+)
 from minicc.frontends.trace.recorder import Recorder, native_element
-from minicc.frontends.trace.side_effects import Acts, Home, Itself, SideEffects
+from minicc.frontends.trace.routes import Route
+from minicc.frontends.trace.side_effects import Acts, Home, Itself, SideEffects, itself
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64
@@ -210,7 +219,8 @@ class _Plain:
     def __init__(self, effects: SideEffects) -> None:
         self._effects = effects
         self._made: dict[int, Any] = {}
-        self.asks = False  # whether a call is asked for a container
+        self._open: set[int] = set()  # objects whose attributes are looked at
+        self.asks = False  # whether a call is asked for a container or an object
 
     def of(self, x: Any) -> Any:
         """A part of a result."""
@@ -227,11 +237,24 @@ class _Plain:
             new = {_plain(k): self.of(v) for k, v in x.items()}
         elif type(x) is list:
             new = [*map(self.of, x)]
+        elif (home := home_of(x)) is not None:
+            new = itself(home)
+            self.asks |= isinstance(home, Route)
+        elif (cls := class_of_bare(x)) is not None:
+            new = self._instance(x, cls)
         else:
-            real = real_of(x)
-            return x if real is None else Itself(Held(real))
+            return x
         self._made[id(x)] = new
         return new
+
+    def _instance(self, x: Any, cls: type) -> Any:
+        """An object that the function has made; itself where it is a part of itself."""
+        if id(x) in self._open:
+            return x
+        self._open.add(id(x))
+        held = {name: self.of(value) for name, value in vars(x).items()}
+        self._open.remove(id(x))
+        return Instance((itself(cls), held))
 
 
 def _plain(key: Any) -> Any:
@@ -410,7 +433,7 @@ class _Taking:
             pairs = zip(keys, moves, strict=True)
             return Picked(base, [self._index(k[1]) if k[0] == "place" else m for k, m in pairs])
         if not isinstance(base, Slot):
-            return Picked(base, moves) if moves else Itself(Held(base))
+            return Picked(base, moves) if moves else itself(base)
         shown = base.kind
         laid = Shown(shown.of_argument, (*shown.keys, *keys), (*shown.moves, *moves))
         return Slot(base.index, laid)

@@ -21,45 +21,32 @@ import sys
 import types
 from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.builtin_names import compared_in, traced_builtins
 from minicc.frontends.trace.effects import (
     MathModule,
     SciPyModule,
     effects,
     is_scipy,
     mathematics,
-    printed,
     scientific,
 )
-from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.given import OPEN, Reference
 from minicc.frontends.trace.kinds import (
     LOOKING,
-    InstanceOf,
     Solid,
-    SubclassOf,
-    TypeOf,
     looks,
-    power,
 )
 from minicc.frontends.trace.loops.comprehensions import (
-    DRAWN,
-    LISTED,
-    Drawing,
-    Listing,
     rewritten,
 )
 from minicc.frontends.trace.loops.flow import codes_within, instructions
-from minicc.frontends.trace.loops.fors import REPLACED, Iterable
-from minicc.frontends.trace.loops.grown import length
 from minicc.frontends.trace.loops.uses import from_end, is_added_to, is_only_added_to
 from minicc.frontends.trace.namespace import (
     Clock,
-    Impure,
     Namespace,
     impure,
     numpy_object,
@@ -69,17 +56,20 @@ from minicc.frontends.trace.namespace import (
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import (
     MISSING,
+    Homes,
     Members,
+    Names,
     is_library,
+    is_stood_in,
     is_users,
+    real_of,
     refuse_set,
     stand_in,
 )
-from minicc.frontends.trace.python_types import FLOAT, INT
 from minicc.frontends.trace.pytree import PLAIN, mapped
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.routes import Identities, NamesRoute, OwnRoute, Route
 from minicc.frontends.trace.side_effects import Home, SideEffects
-from minicc.frontends.trace.sums import Sum
 from minicc.frontends.trace.tracer import Tracer
 from minicc.later import classes_of
 
@@ -88,8 +78,6 @@ _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 # modules of Python of which some members are replaced
 _LOOKED_INTO = LOOKING | {"sys", "warnings"}
 _READING = (__name__, stand_in.__module__)
-_FILES = frozenset({"open", "input"})
-_LOOKS = frozenset({"globals", "vars", "exec", "eval"})
 
 
 @lru_cache(1 << 12)
@@ -97,13 +85,6 @@ def _looked_up(code: types.CodeType) -> frozenset[str]:
     """The names that code looks for among globals and builtins."""
     steps = instructions(code)
     return frozenset(str(s.argval) for s in steps if s.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-
-
-@lru_cache(1 << 12)
-def _compared(code: types.CodeType) -> frozenset[str]:
-    """What stands last in comparisons by identity, but those with None."""
-    found = [a for a, b in pairwise(instructions(code)) if b.opname == "IS_OP"]
-    return frozenset(str(s.argval) for s in found if s.argrepr != "None")
 
 
 def _copied(x: Any, f: Callable[[Any], Any]) -> Any:
@@ -128,6 +109,7 @@ class Rewirer:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.references: list[Reference] = []
+        self.identities = Identities()
         recorder.namespace = Namespace(recorder)
         recorder.effects = self._effects = SideEffects()
         recorder.as_users = self.function
@@ -139,8 +121,8 @@ class Rewirer:
         self._arrays: dict[int, Tracer] = {}
         self._places: dict[int, tuple[Any, Any]] = {}  # where inputs are read, with these
 
-    def value(self, x: Any, name: str) -> Any:
-        """What stands for a value that the code reads under `name`."""
+    def value(self, x: Any, name: str, route: Route | None = None) -> Any:
+        """What stands for a value that the code reads under `name`; calls may lead to it."""
         path = numpy_path(x)
         if path is not None:
             if not path:
@@ -183,7 +165,9 @@ class Rewirer:
         if isinstance(x, types.FunctionType):
             return self._around(x) if is_library(x.__code__.co_filename) else self.function(x)
         if isinstance(x, types.MethodType):
-            return types.MethodType(self.value(x.__func__, name), self.value(x.__self__, name))
+            owner = route and Route(Reference("attribute", route, "__self__", x.__self__))
+            own = self.reached(x.__self__, name, owner)
+            return types.MethodType(self.value(x.__func__, name), own)
         if isinstance(x, partial):
             args = self.read("attribute", x, "args", x.args)
             named = self.read("attribute", x, "keywords", x.keywords)
@@ -195,9 +179,9 @@ class Rewirer:
         wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
             return self.value(wrapped, name)
-        return self._held(x, name)
+        return self._held(x, name, route)
 
-    def _held(self, x: Any, name: str) -> Any:
+    def _held(self, x: Any, name: str, route: Route | None) -> Any:
         """What stands for a container, or for an object or a class."""
         if type(x) in (tuple, list, dict):
             made = mapped(lambda leaf, path: self.value(leaf, name + path), x)
@@ -207,7 +191,39 @@ class Rewirer:
             return self.container(type(x)([classes.get(v, v) for v in x]), x, name)
         if isinstance(x, _CONTAINERS):
             return self.container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
-        return stand_in(self, x, name)
+        return stand_in(self, x, name, route)
+
+    def reached(self, x: Any, name: str, route: Route | None) -> Any:
+        """What stands for a value to which calls lead: an object of the same class at each."""
+        made = self.value(x, name, route)
+        if is_stood_in(x) and real_of(made) is not x:  # it has to be the same object
+            self.identities.note(x, route)
+            self.identities.note(x, None)
+        return made
+
+    def _read_from(self, reference: Reference) -> Any:
+        """The same for what is no array, number or container and is read at a reference."""
+        x, path = reference.value, reference.path
+        if not (reference.is_reached and is_stood_in(x)):
+            return self.value(x, path)
+        made = self.value(x, path, Route(reference))
+        if real_of(made) is x:
+            reference.unseen = True
+            if isinstance(reference.home, Reference):
+                reference.leave_out()
+                self.references.append(reference)
+        return made
+
+    def met(self, x: Any, route: Route | None) -> None:
+        """Note a way that leads to an object."""
+        self.identities.note(x, route)
+
+    def homes(self, x: Any, route: Route | None) -> Homes:
+        """Where attributes of an object are read."""
+        if route is not None:
+            return Homes(route, OwnRoute(route.at), NamesRoute(route.at))
+        held = getattr(x, "__dict__", {})
+        return Homes(x, held, Names(held))
 
     def _around(self, f: types.FunctionType) -> types.FunctionType:
         """A library's function; where it wraps the user's, as decorators do, around the copy."""
@@ -288,7 +304,7 @@ class Rewirer:
         elif type(value) is np.ndarray:
             return self.array(value, reference.name, reference)
         else:
-            made = self.value(value, reference.name)
+            made = self._read_from(reference)
         if isinstance(value, OPEN):
             self.container(made, value, reference.name, Home(reference))
         return made
@@ -308,7 +324,7 @@ class Rewirer:
         users = frame is not None and id(frame.f_globals) in self.recorder.user_globals
         return frame if users else None
 
-    def look(self, real: Any, name: str, seen: Any) -> None:
+    def look(self, home: Any, name: str, real: Any, seen: Any) -> None:
         """Begin again where code looks at a list of which it was taken that nothing does."""
         frame = self._reader() if self._effects.is_unseen(seen) else None
         if frame is None or is_added_to(frame.f_code, frame.f_lasti):
@@ -316,7 +332,7 @@ class Rewirer:
         # an element may be one that this call has added
         if not 0 < from_end(frame.f_code, frame.f_lasti) <= len(seen):
             value = getattr(real, name)
-            self.recorder.numbers.look(Reference("attribute", real, name, value))
+            self.recorder.numbers.look(Reference("attribute", home, name, value))
 
     def _opened(self, reference: Reference) -> Any:
         """The copy of a container, with arrays and numbers in it as inputs where they may be."""
@@ -331,7 +347,7 @@ class Rewirer:
             reference.leave_out()
             return Number.of(self.recorder, term)
         if type(x) not in OPEN:
-            return self.value(x, reference.path)
+            return self._read_from(reference)
         pairs = x.items() if type(x) is dict else enumerate(x)
         known = PLAIN if not numbers.moving else ()  # as the many elements of a list may be
         made = [
@@ -360,10 +376,7 @@ class Rewirer:
         if known is not None:
             return known[1]
         self._check(f.__code__)
-        if self.recorder.numbers and any("type" in c.co_names for c in codes_within(f.__code__)):
-            # the type of what stands for a number is none of Python's
-            self.recorder.numbers.forget(self.recorder.numbers.moving)
-        compared = set[str]().union(*map(_compared, codes_within(f.__code__)))
+        compared = set[str]().union(*map(compared_in, codes_within(f.__code__)))
         if self.recorder.numbers and compared:
             self.recorder.numbers.forget_flags()  # what stands for True is not True
         self.recorder.identity |= bool(compared)
@@ -395,36 +408,11 @@ class Rewirer:
         self._effects.watch(vars(copy), own, f.__qualname__, Home(attributes))
         return copy
 
-    def _replaced(self, original: dict[str, Any]) -> dict[str, Any]:
-        """What stands for builtins, but for those that some code is compared with by identity.
-
-        As in `type(x) is float`.
-        """
-        functions = (f for f in original.values() if isinstance(f, types.FunctionType))
-        own = (f.__code__ for f in functions if f.__globals__ is original)
-        compared = {name for code in own for part in codes_within(code) for name in _compared(part)}
-        found: dict[str, Any] = {"float": FLOAT, "int": INT, "pow": power}
-        numbers = {x.real: x for name, x in found.items() if name != "pow" and name not in compared}
-        found["type"] = TypeOf(self.recorder, lambda cls: self.value(cls, cls.__name__), numbers)
-        found["issubclass"], found["isinstance"] = SubclassOf(), InstanceOf()
-        found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
-        found["sum"] = Sum(self.recorder)
-        found["len"] = length
-        found |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
-        return {name: value for name, value in found.items() if name not in compared}
-
     def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
         if id(original) not in self._globals:
             made = dict(original)
-            own = vars(builtins) | {"__import__": self._import}
-            reason = "files are read and written while tracing alone"
-            own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
-            reason = "it sees all names that there are"
-            own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _LOOKS}
-            own |= self._replaced(original)
-            own["print"] = partial(printed, self.recorder)
-            own[LISTED], own[DRAWN] = Listing(self.recorder), Drawing(self.recorder)
-            made["__builtins__"] = own
+            own = traced_builtins(self.recorder, original, self.value)
+            made["__builtins__"] = own | {"__import__": self._import}
             self._globals[id(original)] = made
             self.recorder.user_globals[id(made)] = original
         return self._globals[id(original)]

@@ -16,6 +16,7 @@ from minicc.errors import UnsupportedError
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import PLAIN, Held, Slot, leaves, rebuild
+from minicc.frontends.trace.routes import Argument, Route
 from minicc.ir.core import Array
 
 _CHANGED = (list, dict)  # containers that a call may change
@@ -34,30 +35,32 @@ class Begun(list[Array]):
 
 @dataclass(frozen=True)
 class Itself:
-    """An object of the user's, in a result."""
+    """An object of the user's, in a result: always the same, or one to which a call leads."""
 
-    held: Held
+    held: Held | Route
 
     def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
         """The object."""
-        return self.held.value
+        return self.held.of(args.values if isinstance(args, Begun) else ())
+
+
+def itself(home: Any) -> Itself:
+    """An object to which a route leads, or that is given."""
+    return Itself(home if isinstance(home, Route) else Held(home))
 
 
 @dataclass(frozen=True, eq=False)
 class Home:
     """Where a container is found at a call: within an argument, or what is read from outside."""
 
-    root: int | Reference
+    root: Argument | Reference
     steps: tuple[Any, ...] = ()
     adds: bool = False  # whether a list is to have more than it has, and nothing else
 
     def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
         """The container."""
-        if isinstance(self.root, int):
-            assert isinstance(args, Begun)
-            found = args.values[self.root]
-        else:
-            found = self.root.now()
+        assert isinstance(args, Begun)
+        found = self.root.now(args.values)
         for step in self.steps:
             found = found[step]
         return found
@@ -69,8 +72,7 @@ class Home:
         return hash(self._told())
 
     def _told(self) -> Any:
-        root = self.root if isinstance(self.root, int) else self.root.place
-        return root, value_key(self.steps), self.adds
+        return self.root.place, value_key(self.steps), self.adds
 
 
 class Acts:
@@ -101,9 +103,10 @@ class Acts:
         """The result."""
         if self._sets is not None:  # as for most functions
             values = [v.of(arrays, args) if type(v) is Slot else v for _, _, v in self._sets]
+            targets = [target.of(arrays, args) for target, _, _ in self._sets]
             result = rebuild(self.result, arrays, args)
-            for (held, name, _), value in zip(self._sets, values, strict=True):
-                setattr(held, name, value)
+            for target, (_, name, _), value in zip(targets, self._sets, values, strict=True):
+                setattr(target, name, value)
             return result
         if self.apart:
             self.require_apart(args)
@@ -135,13 +138,13 @@ class Acts:
 
 def _plain_sets(
     result: Any, changes: Sequence[tuple[Itself | Home, Any]]
-) -> list[tuple[Any, str, Any]] | None:
+) -> list[tuple[Itself, str, Any]] | None:
     """Objects, names of attributes and what these get; None where that is not alone and at once.
 
     At once are arrays and plain values of which none is given twice, nor stands in the result.
     """
     found = [
-        (target.held.value, name, value)
+        (target, name, value)
         for target, content in changes
         if isinstance(target, Itself)
         for name, value in content.items()
@@ -181,7 +184,7 @@ class SideEffects:
 
     def __init__(self) -> None:
         self._containers: dict[int, _Container] = {}  # by the identity of the copy
-        self._objects: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+        self._objects: list[tuple[Any, Any, dict[str, Any], dict[str, Any]]] = []
 
     def watch(self, copy: Any, real: Any, name: str, home: Home | None = None) -> None:
         """Know the copy of a real container, and those in it; nothing for all else."""
@@ -214,9 +217,12 @@ class SideEffects:
         known = self._containers.get(id(x))
         return known is not None and known.unseen
 
-    def watch_object(self, real: Any, read: dict[str, Any], now: dict[str, Any]) -> None:
-        """Know the attributes of what stands for an object: those that were read, and as is now."""
-        self._objects.append((real, read, now))
+    def watch_object(self, real: Any, home: Any, read: dict[str, Any], now: dict[str, Any]) -> None:
+        """Know the attributes of what stands for an object: those that were read, and as is now.
+
+        `home` is where they are read: a route, or the object itself.
+        """
+        self._objects.append((real, home, read, now))
 
     def target(self, x: Any) -> Home | None:
         """Where the container is that a copy stands for, if it is one and that is known."""
@@ -243,9 +249,9 @@ class SideEffects:
                 for (key, value), of_real in zip(before, keys, strict=True):
                     if now.get(key, value) is not value:
                         found.append(_element(c.home, of_real, c.real[of_real]))
-        for real, read, now in self._objects:
+        for real, home, read, now in self._objects:
             names = [n for n, v in read.items() if now[n] is not v]
-            found += [Reference("attribute", real, n, getattr(real, n)) for n in names]
+            found += [Reference("attribute", home, n, getattr(real, n)) for n in names]
         return found if len(found) <= _MOST else []
 
     def changes(self, refuse: Callable[[str], Any]) -> list[tuple[Itself | Home, Any]]:
@@ -258,7 +264,7 @@ class SideEffects:
             assert c.home is not None
             home = replace(c.home, adds=True) if c.unseen else c.home
             found.append((home, c.copy.copy()))
-        return found + [(Itself(Held(real)), sets) for real, sets in self._sets()]
+        return found + [(itself(home), sets) for home, sets in self._sets()]
 
     def homes(self) -> list[Home]:
         """Where all containers are that may change."""
@@ -266,13 +272,13 @@ class SideEffects:
         return [c.home for c in known if c.home is not None and type(c.copy) in _CHANGED]
 
     def _sets(self) -> list[tuple[Any, dict[str, Any]]]:
-        """The objects of which attributes were set, with these."""
+        """Where the objects are of which attributes were set, with these."""
         missing = object()
         changed = (
-            (real, {n: v for n, v in now.items() if v is not read.get(n, missing)})
-            for real, read, now in self._objects
+            (home, {n: v for n, v in now.items() if v is not read.get(n, missing)})
+            for _, home, read, now in self._objects
         )
-        return [(real, sets) for real, sets in changed if sets]
+        return [(home, sets) for home, sets in changed if sets]
 
 
 def _element(home: Home, key: Any, value: Any) -> Reference:

@@ -13,7 +13,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.breaks import Path, SizedPath, Tree
-from minicc.frontends.trace.given import Given, Reference
+from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.loops.body import in_all_sizes
 from minicc.frontends.trace.loops.indices import Index
@@ -26,6 +26,7 @@ from minicc.frontends.trace.recorder import FEW, Recorder, native_element, type_
 from minicc.frontends.trace.restarts import Again, TooLong, WrittenOut
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
+from minicc.frontends.trace.routes import Argument, Route, steps_in
 from minicc.frontends.trace.side_effects import Acts, Begun, Home
 from minicc.frontends.trace.sizes import Sizes, Unsized
 from minicc.frontends.trace.tracer import Tracer
@@ -76,11 +77,11 @@ class Traced:
                  "tree", "work", "writes")  # fmt: skip
 
     def __init__(
-        self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
+        self, module: Module | None, structure: Any, rewirer: Rewirer, recorder: Recorder
     ) -> None:
         self.module: Any = module
         self.structure = structure
-        self.environment = Environment(references)
+        self.environment = Environment(rewirer.references, rewirer.identities)
         self.captured = recorder.captured
         # whether others see what it does
         self.acts = recorder.path is not None and (
@@ -187,14 +188,15 @@ def _traced(
     count = itertools.count()
     if given is not None:
         given.begin(recorder)
+        given.read = rewirer.references, rewirer.identities
     named = [*zip(parameters.names, values, strict=True)]
     boxed = [mapped(partial(_argument, recorder, count), value, name) for name, value in named]
     if given is not None:
         given.enter(recorder)
     for k, (name, value) in enumerate(named):
         # which reads what is outside, after all arrays of the call
-        boxed[k] = mapped(partial(_object, rewirer), boxed[k], name)
-        rewirer.container(boxed[k], value, name, Home(k))
+        boxed[k] = mapped(partial(_object, rewirer, k, steps_in(value)), boxed[k], name)
+        rewirer.container(boxed[k], value, name, Home(Argument(k)))
     run = rewirer.entry(f)
     try:
         try:
@@ -214,7 +216,7 @@ def _traced(
             given.require_inputs()
         plain = bool(path is None or values_)
         if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
-            traced = Traced(None, structure, rewirer.references, recorder)
+            traced = Traced(None, structure, rewirer, recorder)
             traced.result = path.finish(recorder, structure, values_, writes)
             return traced
     finally:
@@ -223,7 +225,7 @@ def _traced(
     names += [f"unused{k}" for k in range(len(unused))]
     body = Region(recorder.inputs, recorder.ops, [*values_, *unused])
     module = Module("graph", [in_all_sizes(recorder, Function("main", body, None, names))])
-    return Traced(module, structure, rewirer.references, recorder)
+    return Traced(module, structure, rewirer, recorder)
 
 
 def _only_foreign(recorder: Recorder) -> bool:
@@ -237,9 +239,12 @@ class _Object:
         self.leaf = leaf
 
 
-def _object(rewirer: Rewirer, leaf: Any, path: str) -> Any:
-    """What stands for such a leaf; all else is itself."""
-    return rewirer.value(leaf.leaf, path) if type(leaf) is _Object else leaf
+def _object(
+    rewirer: Rewirer, argument: int, places: Iterator[tuple[Any, ...]], leaf: Any, path: str
+) -> Any:
+    """What stands for such a leaf, at the next place in an argument; all else is itself."""
+    route = Route(Argument(argument, next(places)))
+    return rewirer.reached(leaf.leaf, path, route) if type(leaf) is _Object else leaf
 
 
 def _argument(recorder: Recorder, count: Iterator[int], leaf: Any, path: str) -> Any:

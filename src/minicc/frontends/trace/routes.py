@@ -1,0 +1,125 @@
+"""How a call leads to the objects of the user's that it is given, so that a trace serves others.
+
+What a trace reads of an object that is an argument, or that is read of one, is asked at each call
+of the object that is found in the same way. So a state that each step makes anew, or the instances
+that share a method, have one program, as the sources of Dynamo's guards have it
+(`torch/_dynamo/source.py`, `LocalSource` and `AttrSource`, PyTorch 2.13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from minicc.frontends.trace.objects import MISSING
+
+
+class Found(Protocol):
+    """What gives a value at each call."""
+
+    @property
+    def place(self) -> Any:
+        """Equal for what gives the same value."""
+
+    def now(self, values: Sequence[Any]) -> Any:
+        """The value for all arguments of a call; MISSING where there is none."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What stands in an argument of a call: at some indices and keys, one in the other."""
+
+    number: int
+    steps: tuple[Any, ...] = ()
+
+    @property
+    def place(self) -> Any:
+        """Equal for the same place."""
+        return self.number, tuple([(type(k), k) for k in self.steps])
+
+    def now(self, values: Sequence[Any]) -> Any:
+        """What stands there."""
+        found = values[self.number]
+        for step in self.steps:
+            found = found[step]
+        return found
+
+
+def steps_in(value: Any) -> Iterator[tuple[Any, ...]]:
+    """The indices and keys that lead to each leaf, in the order in which `mapped` meets them."""
+    if type(value) is not dict and not isinstance(value, (tuple, list)):
+        yield ()
+        return
+    for key, part in value.items() if type(value) is dict else enumerate(value):
+        for steps in steps_in(part):
+            yield (key, *steps)
+
+
+class Route:
+    """An object, as each call leads to it; `get` reads an attribute."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: Found) -> None:
+        self.at = at
+
+    @property
+    def place(self) -> Any:
+        """Equal for what reads the same."""
+        return type(self), self.at.place
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Route) and self.place == other.place
+
+    def __hash__(self) -> int:
+        return hash(self.place)
+
+    def of(self, values: Sequence[Any]) -> Any:
+        """The object."""
+        return self.at.now(values)
+
+    def get(self, values: Sequence[Any], name: str) -> Any:
+        """An attribute of it; MISSING where it has none."""
+        return getattr(self.of(values), name, MISSING)
+
+
+class OwnRoute(Route):
+    """The same for attributes that the object has itself, not its class."""
+
+    def get(self, values: Sequence[Any], name: str) -> Any:
+        """Such an attribute."""
+        return getattr(self.of(values), "__dict__", {}).get(name, MISSING)
+
+
+class NamesRoute(Route):
+    """The names of the attributes that the object has itself."""
+
+    def get(self, values: Sequence[Any], name: str) -> Any:
+        """All of them."""
+        return tuple(getattr(self.of(values), "__dict__", ()))
+
+
+class Identities:
+    """Which of the objects that stand-ins are for are one, and which are several.
+
+    A trace takes those that it met in several ways for one, and all others for several.
+    """
+
+    def __init__(self) -> None:
+        self._ways: dict[Any, tuple[Any, Route | None]] = {}
+        self.any = False  # whether calls lead to some
+
+    def note(self, x: Any, route: Route | None) -> None:
+        """Know a way that leads to an object; without a route it is the object itself."""
+        self._ways.setdefault((id(x), route and route.place), (x, route))
+        self.any |= route is not None
+
+    def hold(self, values: Sequence[Any]) -> bool:
+        """Whether that is so for the arguments of a call."""
+        if not self.any:
+            return True
+        ways = self._ways.values()
+        held = [(x, x if route is None else route.of(values)) for x, route in ways]
+        pairs = {(id(was), id(now)) for was, now in held}
+        return len(pairs) == len({was for was, _ in pairs}) == len({now for _, now in pairs})
