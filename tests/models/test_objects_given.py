@@ -1,8 +1,9 @@
-"""Objects as arguments: calls with others of the class share programs, whatever these hold."""
+"""Objects and functions as arguments: calls with others of the class or code share programs."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ import pytest
 import minicc
 from minicc.errors import PerformanceWarning
 
+V = np.arange(6.0)
+CONFIG: dict[str, Any] = {"lr": 0.1, "deep": {"k": [1.0, 2.0]}, "name": "a"}
 LARGE = 300  # elements of an array that is no constant of a program
 
 
@@ -310,4 +313,129 @@ def test_one_object_that_is_left_to_numpy() -> None:
     assert jitted(_state(1, LARGE), np.ones(LARGE)) == {1}
     for _ in range(2):
         np.testing.assert_array_equal(jitted(_state(0, LARGE), np.ones(LARGE)), _state(0, LARGE).x)
+    assert "was traced 2 times" in str(jitted.explain())
+
+
+def _apply(f: Callable[..., Any], x: Any) -> Any:
+    return f(f(x)) * 2
+
+
+def _scale(k: int) -> Callable[[Any], Any]:
+    return lambda x: x * (k + 0.5)
+
+
+def _line(k: int) -> Callable[[Any], Any]:
+    a, b = _normal(k, LARGE), 1.0 + k
+    return lambda x: x * b + a
+
+
+def _composed(k: int) -> Callable[[Any], Any]:
+    outer, inner = _scale(k), _line(k)
+    return lambda x: outer(inner(x))
+
+
+def _with_defaults(k: int) -> Callable[[Any], Any]:
+    def f(x: Any, scale: float = 1.0 + k, *, add: Any = _normal(k, LARGE)) -> Any:  # noqa: B008
+        return x * scale + add
+
+    return f
+
+
+def _with_attribute(k: int) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        return x * f.scale  # type: ignore[attr-defined]
+
+    f.scale = 1.0 + k  # type: ignore[attr-defined]
+    return f
+
+
+def _partial(k: int) -> Callable[[Any], Any]:
+    def f(x: Any, scale: float, add: Any) -> Any:
+        return x * scale + add
+
+    return functools.partial(functools.partial(f, scale=1.0 + k), add=_normal(k, LARGE))
+
+
+def _recursive(k: int) -> Callable[[Any], Any]:
+    def f(x: Any, left: int = 3) -> Any:
+        return f(x * (k + 0.5), left - 1) if left else x
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "made", [_scale, _line, _composed, _with_defaults, _with_attribute, _partial, _recursive]
+)
+def test_functions_that_each_call_makes_anew(made: Callable[[int], Any]) -> None:
+    jitted = minicc.jit(_apply)
+    for k in range(6):
+        x = _normal(k + 20, LARGE)
+        np.testing.assert_allclose(jitted(made(k), x), _apply(made(k), x))
+    assert "was traced 2 times" in str(jitted.explain())
+
+
+def test_functions_of_other_code() -> None:
+    jitted = minicc.jit(_apply)
+    for k in (0, 1, 2, 1, 0, 2):
+        f: Any = [lambda x: x + 1, lambda x: x * 2, np.sin][k]
+        np.testing.assert_allclose(jitted(f, V), _apply(f, V))
+    assert "was traced 3 times" in str(jitted.explain())
+
+
+def test_two_functions_that_may_be_one() -> None:
+    def same(f: Any, g: Any, x: Any) -> Any:
+        return f(x) if f is g else g(x) * 10
+
+    jitted = minicc.jit(same)
+    for one in (False, True, True, False):
+        f, g = _scale(1), _scale(1)
+        np.testing.assert_allclose(jitted(f, f if one else g, V), same(f, f if one else g, V))
+
+
+def test_functions_in_objects() -> None:
+    @dataclass
+    class Unit:
+        w: Any
+        act: Callable[[Any], Any]
+
+    def run(units: list[Unit], x: Any) -> Any:
+        for unit in units:
+            x = unit.act(x * unit.w)
+        return x
+
+    def call(k: int) -> tuple[Any, ...]:
+        return [Unit(_normal(k, LARGE), _scale(k)), Unit(2.0, _line(k))], _normal(k, LARGE)
+
+    jitted = minicc.jit(run)
+    for k in range(6):
+        np.testing.assert_allclose(jitted(*call(k)), run(*call(k)))
+    assert "was traced 2 times" in str(jitted.explain())
+
+
+def test_a_closure_that_collects() -> None:
+    def noted(f: Callable[[Any], Any], x: Any) -> Any:
+        return f(x * 2)
+
+    def collecting(seen: list[float]) -> Callable[[Any], Any]:
+        def f(x: Any) -> Any:
+            seen.append(float(x.sum()))
+            return x + 1
+
+        return f
+
+    jitted = minicc.jit(noted)
+    for k in range(4):
+        seen: list[float] = []
+        np.testing.assert_array_equal(jitted(collecting(seen), V + k), (V + k) * 2 + 1)
+        assert seen == [float(((V + k) * 2).sum())]
+
+
+def test_a_global_dict_that_changes() -> None:
+    def f(x: Any) -> Any:
+        return x * CONFIG["lr"] + CONFIG["deep"]["k"][1]
+
+    jitted = minicc.jit(f)
+    for k in range(5):
+        CONFIG["lr"], CONFIG["deep"]["k"][1] = 0.1 * k, 1.0 + k
+        np.testing.assert_array_equal(jitted(V), f(V))
     assert "was traced 2 times" in str(jitted.explain())

@@ -313,10 +313,8 @@ class Jitted:
         """Have NumPy run the function for such arguments from now on, and say so."""
         found = Specialisation(Tree(), call.given.bare())
         found.plain = ": ".join(filter(None, [", ".join(error.where), error.message]))
-        references, identities = call.given.read
-        if error.code != TOO_LONG:  # as for other objects
-            reached = [r for r in references if r.is_reached]
-            found.environment = Environment(reached, identities)
+        if error.code != TOO_LONG:  # which such calls are with other objects, too
+            found.environment = Environment([r for r in call.given.read if r.is_reached])
         self._tell_plain(found.plain, 7)
         return found
 

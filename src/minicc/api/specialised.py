@@ -18,7 +18,7 @@ from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree, repl
 from minicc.frontends.trace.given import Reference, may_move
 from minicc.frontends.trace.objects import is_stood_in
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import NUMBERS, Key
+from minicc.frontends.trace.pytree import NUMBERS, Key, likeness_of
 from minicc.frontends.trace.side_effects import Begun
 from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
 from minicc.ir.arrays import DENSE, dense
@@ -32,7 +32,8 @@ _NOTHING = Given()
 NUMBERS_ALONE = Sizes()
 # leaves of which a call is served by an inline cache that has the same one
 _SAME = (type(None), str, types.FunctionType, types.BuiltinFunctionType, type, np.ufunc)
-_INSTANCE = object()  # for leaves that need only be of the same class
+# for leaves that need only be of the same class, or have the same code
+_INSTANCE, _CODE = object(), object()
 _CALLS = 4  # of which it is compared which extents change
 _TRIES = 2
 _PATTERNS = 4  # programs for all sizes of calls that differ in these alone
@@ -201,6 +202,9 @@ class InlineCache:
                 numbers.append(value)
             elif dtype is _INSTANCE:
                 continue
+            elif dtype is _CODE:
+                if value is not like and likeness_of(value) != likeness_of(like):
+                    return None
             elif isinstance(value, np.ndarray):
                 dense = value.flags.num & DENSE == DENSE
                 if not dense or value.dtype is not dtype or value.shape != like:
@@ -254,6 +258,8 @@ def _wanted(leaf: Any) -> tuple[type, Any, Any]:
         return np.ndarray, leaf.dtype, leaf.shape
     if is_stood_in(leaf):
         return type(leaf), _INSTANCE, None
+    if type(leaf) is types.FunctionType:
+        return type(leaf), _CODE, leaf
     return (type(leaf), None, None) if type(leaf) in NUMBERS else (type(leaf), _SAME, leaf)
 
 
@@ -415,8 +421,8 @@ class Known:
     def moving(self, call: Call) -> set[Any]:
         """The numbers, and arrays from outside, that are no constants for a call to be traced."""
         for found in self._near(call):
-            for r in found.environment.changed(call.values):
-                now = r.now(call.values)
+            others = found.environment.changed(call.values)
+            for r, now in (pair for c in others for pair in c.leaves(c.now(call.values))):
                 kinds = "fciub" if r.is_reached else "fc"
                 number = type(r.value) in NUMBERS or (
                     isinstance(r.value, np.ndarray | np.generic) and r.value.dtype.kind in kinds

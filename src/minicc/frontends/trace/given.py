@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from minicc.frontends.trace.objects import MISSING, NAMESPACES
 from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder, native_element, type_of
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again
-from minicc.frontends.trace.routes import Identities, Route
+from minicc.frontends.trace.routes import Route
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.arrays import DENSE
 from minicc.ir.core import Array, Value
@@ -76,6 +77,26 @@ class Reference:
         inner = isinstance(self.home, Reference)
         return self.home.is_reached if inner else isinstance(self.home, Route)
 
+    def keep(self) -> None:
+        """Keep what a container holds, which may hold other things later."""
+        if type(self.value) in OPEN and not self.unseen:
+            self.value = mapped(lambda leaf, path: leaf, self.value)
+
+    def leaves(self, now: Any) -> Iterator[tuple[Reference, Any]]:
+        """The references to what is no container, with what is there now; as far as that is alike.
+
+        Of elements only those whose values are others.
+        """
+        was = self.value
+        if type(was) not in OPEN or type(now) is not type(was) or len(now) != len(was):
+            yield self, now
+            return
+        keys = was.keys() if type(was) is dict else range(len(was))
+        if type(was) is not dict or now.keys() == keys:
+            for key in keys:
+                if was[key] is not now[key]:
+                    yield from Reference(self.kind, self, key, was[key]).leaves(now[key])
+
     def leave_out(self) -> None:
         """Have the reference to the container around an element not say what that is."""
         steps: tuple[Any, ...] = ()
@@ -92,13 +113,13 @@ class Reference:
 
     def now(self, values: Sequence[Any] = ()) -> Any:
         """What is there now, for all arguments of a call."""
+        if isinstance(self.home, Route):
+            return self.home.get(values, self.name)
         if isinstance(self.home, Reference):
             try:
                 return self.home.now(values)[self.name]
             except (LookupError, TypeError):
                 return MISSING
-        if isinstance(self.home, Route):
-            return self.home.get(values, self.name)
         if isinstance(self.home, NAMESPACES):
             return self.home.get(self.name, MISSING)
         if isinstance(self.home, types.CellType):
@@ -144,7 +165,7 @@ class Given:
         self.moving = self.offered = set(moving)
         self.numbers = numbers  # of the call that is traced
         self.values = values  # all its arguments
-        self.read: tuple[list[Reference], Identities] = ([], Identities())  # what its trace reads
+        self.read: list[Reference] = []  # what its trace reads from outside
         self.boxes: dict[int, Tracer | None] = {}
         self.guards: list[str] = []  # what must hold, for people
         self._leaves: dict[Any, tuple[int, Any, type]] = {}
@@ -410,7 +431,7 @@ class Given:
         self.guards = found + [f"{self._names[p]} is {self._now[p]!r}" for p in seen]
         self.boxes = dict.fromkeys(self.boxes)
         self.numbers = self.values = self._now = []
-        self.read = ([], Identities())
+        self.read = []
 
 
 def release(box: Tracer) -> None:

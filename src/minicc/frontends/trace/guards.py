@@ -22,8 +22,8 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.frontends.trace.given import COMPARED, Reference
 from minicc.frontends.trace.objects import MISSING, NAMESPACES, Members, is_stood_in
-from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
-from minicc.frontends.trace.routes import Identities
+from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, likeness_of, mapped
+from minicc.frontends.trace.routes import Identities, NamesRoute, OwnRoute, Route
 from minicc.ir.core import attribute_key
 
 _DEPTH = 6  # of containers and objects in each other
@@ -180,7 +180,8 @@ def _text(key: Key) -> str:
     if key[0] == "object":
         return f"another {type(key[1].value).__name__}"
     if key[0] == "instance":
-        return f"a {key[-1].__name__}"
+        name = key[2].co_name if key[1] is types.FunctionType else ""
+        return f"the function {name}" if name else f"a {key[-1].__name__}"
     return f"a {key[0].__name__} of {len(key) - 1}"
 
 
@@ -238,7 +239,7 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
 def _print_of(reference: Reference, value: Any, kept: bool = False) -> Any:
     """What a value has to equal that a reference gives."""
     if reference.unseen:
-        return type(value)
+        return likeness_of(value) or type(value)
     return fingerprint(_without(value, reference.left_out), kept)
 
 
@@ -265,7 +266,7 @@ class Environment:
     It has to be made before the call is at its end, which may change them.
     """
 
-    __slots__ = ("_absent", "_compared", "_held", "_identities", "_references")
+    __slots__ = ("_absent", "_compared", "_held", "_identities", "_reached", "_references")
 
     def __init__(
         self,
@@ -279,6 +280,8 @@ class Environment:
             for r in references
             for was in (_print_of(r, r.value, kept=True),)
         ]
+        for r in references:
+            r.keep()
         self._sort()
 
     def joined(self, later: Environment) -> Environment:
@@ -300,7 +303,18 @@ class Environment:
         # what is the same object, as most are, is found so without a reference
         self._held = [(r.home.get, r.name, r.value, r, was) for r, was, _ in named
                       if r.value is not MISSING]  # fmt: skip
-        apart = set(map(id, named))
+        # what is an attribute of an object to which a call leads, which is found once for all
+        reached: dict[Any, tuple[Any, set[str], list[Any]]] = {}
+        attributes = [c for c in self._references if type(c[0].home) in (Route, OwnRoute)]
+        for c in attributes:
+            at = c[0].home.at
+            found = reached.setdefault(at.place, (at, set(), []))
+            if type(c[0].home) is OwnRoute and c[0].value is MISSING:
+                found[1].add(c[0].name)
+            else:
+                found[2].append((c[0].name, c[0].value, *c))
+        self._reached = [*reached.values()]
+        apart = set(map(id, [*named, *attributes]))
         self._compared = [c for c in self._references if id(c) not in apart]
 
     def holds(self, values: Sequence[Any] = ()) -> bool:
@@ -314,6 +328,14 @@ class Environment:
         for get, name, value, reference, was in self._held:
             if get(name, MISSING) is not value and _print_of(reference, reference.now()) != was:
                 return False
+        for at, absent, attributes in self._reached:
+            x = at.now(values)
+            if absent and not absent.isdisjoint(getattr(x, "__dict__", ())):
+                return False
+            for name, value, reference, was, fixed in attributes:
+                now = getattr(x, name, MISSING)
+                if not (fixed and now is value) and _print_of(reference, now) != was:
+                    return False
         for known in self._identities:
             if not known.hold(values):
                 return False
@@ -338,8 +360,9 @@ class Environment:
 
     def describe(self) -> list[str]:
         """What each value from outside must be."""
-        found = [_expected(r) for r, _, _ in self._references if not isinstance(r.home, Members)]
-        return list(dict.fromkeys(found))
+        told = (r for r, _, _ in self._references if not isinstance(r.home, Members | NamesRoute))
+        plain = ("default", None)  # what most functions have
+        return list(dict.fromkeys(_expected(r) for r in told if (r.kind, r.value) != plain))
 
 
 def _sentence(reference: Reference, now: Any) -> str:

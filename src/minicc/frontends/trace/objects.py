@@ -155,6 +155,7 @@ def real_of(x: Any) -> Any:
     return object.__getattribute__(x, "_real") if issubclass(type(x), _Outside) else None
 
 
+@functools.cache
 def bare_base(cls: type) -> Any:
     """What makes the objects of a class, if they hold nothing but attributes; else None."""
     heap = 1 << 9  # `Py_TPFLAGS_HEAPTYPE`
@@ -304,7 +305,8 @@ class _Outside:
             object.__setattr__(made, key, value)
         reader.recorder.effects.watch_object(x, homes.whole, read, now)
         reader.classes[(type(x), id(x))] = made  # type: ignore[index]
-        reader.read("attribute", homes.whole, "__class__", type(x))
+        if route is None:
+            reader.read("attribute", x, "__class__", type(x))  # else it is a part of the key
         return made
 
     def __init_subclass__(cls) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.objects import bare_base, is_stood_in
+from minicc.frontends.trace.objects import bare_base, is_library, is_stood_in
 from minicc.ir.core import attribute_key
 from minicc.later import classes_of
 
@@ -103,10 +103,8 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         raise UserError("MC0181", f"{path} is {what}", hint="pass numpy.asarray(x)")
     if isinstance(value, np.ndarray):
         return flatten(value.view(np.ndarray), leaves, numbers, path)
-    if is_stood_in(value):
-        return ("instance", kind)
-    if kind is types.MethodType and is_stood_in(value.__self__):
-        return ("instance", Held(value.__func__), type(value.__self__))
+    if (likeness := likeness_of(value)) is not None:
+        return likeness
     if isinstance(value, (*_STATIC, *_CALLABLE)):
         return ("object", Held(value))
     raise UserError(
@@ -114,6 +112,20 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         f"{path} is a {kind.__module__}.{kind.__name__}, which is neither an array nor a value",
         hint="pass arrays, Python numbers, texts, functions, or tuples, lists and dicts of these",
     )
+
+
+def likeness_of(value: Any) -> Key | None:
+    """What objects and functions have in common of which others may be given at each call.
+
+    None for what has to be the same.
+    """
+    kind = type(value)
+    if kind is types.FunctionType:
+        known = is_library(value.__code__.co_filename) or hasattr(value, "registry")
+        return None if known else ("instance", kind, value.__code__, Held(value.__globals__))
+    if kind is types.MethodType and is_stood_in(value.__self__):
+        return ("instance", kind, Held(value.__func__), type(value.__self__))
+    return ("instance", kind) if kind is partial or is_stood_in(value) else None
 
 
 def _is_numpys(kind: type) -> bool:
@@ -196,9 +208,9 @@ class Slot:
 class Instance(tuple[Any, ...]):
     """An object that a function has made, in its result: the class and the attributes by name."""
 
-    def made(self) -> Any:
+    def made(self, held: dict[str, Any]) -> Any:
         """The object, without what its class does where objects are made: the function did that."""
-        cls, held = self
+        cls = self[0].value
         made = bare_base(cls).__new__(cls)
         for name, value in held.items():
             object.__setattr__(made, name, value)
@@ -218,10 +230,12 @@ def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> 
         # without the paths of `mapped`, for results may be long lists of numbers
         if id(x) in made:
             return made[id(x)]
-        if isinstance(x, tuple):
+        new: Any
+        if type(x) is Instance:
+            new = x.made({k: e if type(e) in _STILL else filled(e) for k, e in x[1].items()})
+        elif isinstance(x, tuple):
             parts = [e if type(e) in _STILL else filled(e) for e in x]
-            new: Any = type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
-            new = new.made() if type(x) is Instance else new
+            new = type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
         elif isinstance(x, list):
             new = type(x)([e if type(e) in _STILL else filled(e) for e in x])
         elif type(x) is dict:

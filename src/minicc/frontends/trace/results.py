@@ -39,6 +39,7 @@ from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import (
     PLAIN,
     VALUES,
+    Held,
     Instance,
     Slot,
     mapped,
@@ -254,7 +255,7 @@ class _Plain:
         self._open.add(id(x))
         held = {name: self.of(value) for name, value in vars(x).items()}
         self._open.remove(id(x))
-        return Instance((itself(cls), held))
+        return Instance((Held(cls), held))
 
 
 def _plain(key: Any) -> Any:
@@ -340,7 +341,7 @@ class _Taking:
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)
-        if isinstance(leaf, (*PLAIN, Itself, Home)):
+        if isinstance(leaf, (*PLAIN, Itself, Held, Home)):
             return leaf
         if isinstance(leaf, PythonType):
             return leaf.real

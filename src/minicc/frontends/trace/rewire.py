@@ -56,19 +56,16 @@ from minicc.frontends.trace.namespace import (
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import (
     MISSING,
-    Homes,
     Members,
-    Names,
     is_library,
-    is_stood_in,
     is_users,
     real_of,
     refuse_set,
     stand_in,
 )
-from minicc.frontends.trace.pytree import PLAIN, mapped
+from minicc.frontends.trace.pytree import PLAIN, likeness_of, mapped
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.routes import Identities, NamesRoute, OwnRoute, Route
+from minicc.frontends.trace.routes import CellRoute, Identities, NamesRoute, Route, homes
 from minicc.frontends.trace.side_effects import Home, SideEffects
 from minicc.frontends.trace.tracer import Tracer
 from minicc.later import classes_of
@@ -163,15 +160,14 @@ class Rewirer:
             what = f"`{name}` chooses by the types of its arguments"
             self.recorder.refuse("MC0241", what, "choose with isinstance")
         if isinstance(x, types.FunctionType):
-            return self._around(x) if is_library(x.__code__.co_filename) else self.function(x)
+            own = not is_library(x.__code__.co_filename)
+            return self.function(x, route) if own else self._around(x)
         if isinstance(x, types.MethodType):
             owner = route and Route(Reference("attribute", route, "__self__", x.__self__))
-            own = self.reached(x.__self__, name, owner)
-            return types.MethodType(self.value(x.__func__, name), own)
+            owner_ = self.reached(x.__self__, name, owner)
+            return types.MethodType(self.value(x.__func__, name), owner_)
         if isinstance(x, partial):
-            args = self.read("attribute", x, "args", x.args)
-            named = self.read("attribute", x, "keywords", x.keywords)
-            return partial(self.value(x.func, name), *args, **named)
+            return self._partial(x, name, route)
         if isinstance(x, types.ModuleType):
             file = getattr(x, "__file__", None)
             known = is_library(file) if file else x.__spec__ is not None
@@ -193,21 +189,35 @@ class Rewirer:
             return self.container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
         return stand_in(self, x, name, route)
 
+    def _partial(self, x: partial[Any], name: str, route: Route | None) -> Any:
+        """The function of a partial one, with what it is given."""
+        home = route or x
+        args = self.read("attribute", home, "args", x.args)
+        named = self.read("attribute", home, "keywords", x.keywords)
+        function = self._noted(Reference("attribute", home, "func", x.func), False)
+        return partial(function, *args, **named)
+
     def reached(self, x: Any, name: str, route: Route | None) -> Any:
-        """What stands for a value to which calls lead: an object of the same class at each."""
+        """What stands for a value to which calls lead: one of the same class or code at each."""
         made = self.value(x, name, route)
-        if is_stood_in(x) and real_of(made) is not x:  # it has to be the same object
+        if likeness_of(x) is not None and not self._follows(x, made):
             self.identities.note(x, route)
             self.identities.note(x, None)
         return made
 
+    def _follows(self, x: Any, made: Any) -> bool:
+        """Whether what stands for a value is made of what is read of that alone."""
+        if isinstance(x, types.FunctionType):
+            return self._functions.get(id(x), (x, None))[1] is made
+        return type(x) in (types.MethodType, partial) or real_of(made) is x
+
     def _read_from(self, reference: Reference) -> Any:
         """The same for what is no array, number or container and is read at a reference."""
         x, path = reference.value, reference.path
-        if not (reference.is_reached and is_stood_in(x)):
+        if not reference.is_reached or likeness_of(x) is None:
             return self.value(x, path)
         made = self.value(x, path, Route(reference))
-        if real_of(made) is x:
+        if self._follows(x, made):
             reference.unseen = True
             if isinstance(reference.home, Reference):
                 reference.leave_out()
@@ -218,12 +228,7 @@ class Rewirer:
         """Note a way that leads to an object."""
         self.identities.note(x, route)
 
-    def homes(self, x: Any, route: Route | None) -> Homes:
-        """Where attributes of an object are read."""
-        if route is not None:
-            return Homes(route, OwnRoute(route.at), NamesRoute(route.at))
-        held = getattr(x, "__dict__", {})
-        return Homes(x, held, Names(held))
+    homes = staticmethod(homes)
 
     def _around(self, f: types.FunctionType) -> types.FunctionType:
         """A library's function; where it wraps the user's, as decorators do, around the copy."""
@@ -370,8 +375,9 @@ class Rewirer:
             self.recorder.numbers.keep_all_still()
         return box
 
-    def function(self, f: types.FunctionType) -> Any:
+    def function(self, f: types.FunctionType, route: Route | None = None) -> Any:
         """The function's copy."""
+        self.met(f, route)
         known = self._functions.get(id(f))
         if known is not None:
             return known[1]
@@ -380,6 +386,7 @@ class Rewirer:
         if self.recorder.numbers and compared:
             self.recorder.numbers.forget_flags()  # what stands for True is not True
         self.recorder.identity |= bool(compared)
+        self.identities.compares |= bool(compared - {"__class__"})
         if "dtype" in f.__code__.co_names and any(hasattr(np, name) for name in compared):
             what = "a type of NumPy's is compared by identity"
             self.recorder.refuse("MC0241", what, "compare with ==")
@@ -394,17 +401,21 @@ class Rewirer:
             except ValueError:
                 continue
             added = type(content) is list and is_only_added_to(f.__code__, name)
-            new.cell_contents = self._noted(Reference("closure", old, name, content), added)
-        if f.__defaults__:
-            given = self.read("default", f, "__defaults__", f.__defaults__)
-            copy.__defaults__ = given
-        if f.__kwdefaults__:
-            copy.__kwdefaults__ = self.read("default", f, "__kwdefaults__", f.__kwdefaults__)
+            cell = old if route is None else CellRoute(route.at)
+            new.cell_contents = self._noted(Reference("closure", cell, name, content), added)
+        home = route or f
+        for name in ("__defaults__", "__kwdefaults__"):
+            if (given := getattr(f, name)) or route is not None:  # another may have some
+                setattr(copy, name, self.read("default", home, name, given))
         copy.__qualname__ = f.__qualname__
         own = {n: v for n, v in vars(f).items() if not n.startswith("__")}
-        vars(copy).update((n, self.read("attribute", f, n, v)) for n, v in own.items())
-        self.read("attributes of", Members(vars(f)), f.__qualname__, Members.BEFORE)
-        attributes = Reference("attribute", f, "__dict__", vars(f))
+        vars(copy).update((n, self.read("attribute", home, n, v)) for n, v in own.items())
+        if route is None:
+            self.read("attributes of", Members(vars(f)), f.__qualname__, Members.BEFORE)
+        else:
+            names = tuple(vars(f))
+            self.read("attributes of", NamesRoute(route.at), f.__qualname__, names)
+        attributes = Reference("attribute", home, "__dict__", vars(f))
         self._effects.watch(vars(copy), own, f.__qualname__, Home(attributes))
         return copy
 

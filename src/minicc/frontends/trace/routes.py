@@ -8,11 +8,12 @@ that share a method, have one program, as the sources of Dynamo's guards have it
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from minicc.frontends.trace.objects import MISSING
+from minicc.frontends.trace.objects import MISSING, Homes, Names
 
 
 class Found(Protocol):
@@ -41,6 +42,8 @@ class Argument:
     def now(self, values: Sequence[Any]) -> Any:
         """What stands there."""
         found = values[self.number]
+        if not self.steps:  # as for most
+            return found
         for step in self.steps:
             found = found[step]
         return found
@@ -81,7 +84,7 @@ class Route:
 
     def get(self, values: Sequence[Any], name: str) -> Any:
         """An attribute of it; MISSING where it has none."""
-        return getattr(self.of(values), name, MISSING)
+        return getattr(self.at.now(values), name, MISSING)
 
 
 class OwnRoute(Route):
@@ -100,6 +103,28 @@ class NamesRoute(Route):
         return tuple(getattr(self.of(values), "__dict__", ()))
 
 
+def homes(x: Any, route: Route | None) -> Homes:
+    """Where the attributes of an object are read, to which calls may lead by a route."""
+    if route is not None:
+        return Homes(route, OwnRoute(route.at), NamesRoute(route.at))
+    held = getattr(x, "__dict__", {})
+    return Homes(x, held, Names(held))
+
+
+class CellRoute(Route):
+    """What the cells of a function hold, by the names that its code has for them."""
+
+    def get(self, values: Sequence[Any], name: str) -> Any:
+        """What one holds."""
+        function = self.of(values)
+        cells = getattr(function, "__closure__", None) or ()
+        names = function.__code__.co_freevars if cells else ()
+        try:
+            return cells[names.index(name)].cell_contents
+        except ValueError:
+            return MISSING
+
+
 class Identities:
     """Which of the objects that stand-ins are for are one, and which are several.
 
@@ -108,17 +133,23 @@ class Identities:
 
     def __init__(self) -> None:
         self._ways: dict[Any, tuple[Any, Route | None]] = {}
-        self.any = False  # whether calls lead to some
+        self.any = False  # whether calls lead to some, and there are others
+        self.compares = False  # whether it may matter which functions are one
 
     def note(self, x: Any, route: Route | None) -> None:
         """Know a way that leads to an object; without a route it is the object itself."""
         self._ways.setdefault((id(x), route and route.place), (x, route))
-        self.any |= route is not None
+
+    def settle(self) -> None:
+        """Let go of ways that calls need not look at, at the end of a trace."""
+        led = {key[0] for key in self._ways if key[1] is not None}
+        ways = self._ways.items()
+        self._ways = {key: way for key, way in ways if way[1] is not None or key[0] in led
+                      or self.compares or not isinstance(way[0], types.FunctionType)}  # fmt: skip
+        self.any = bool(led) and len(self._ways) > 1
 
     def hold(self, values: Sequence[Any]) -> bool:
         """Whether that is so for the arguments of a call."""
-        if not self.any:
-            return True
         ways = self._ways.values()
         held = [(x, x if route is None else route.of(values)) for x, route in ways]
         pairs = {(id(was), id(now)) for was, now in held}

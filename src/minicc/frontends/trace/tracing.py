@@ -81,6 +81,7 @@ class Traced:
     ) -> None:
         self.module: Any = module
         self.structure = structure
+        rewirer.identities.settle()
         self.environment = Environment(rewirer.references, rewirer.identities)
         self.captured = recorder.captured
         # whether others see what it does
@@ -188,7 +189,7 @@ def _traced(
     count = itertools.count()
     if given is not None:
         given.begin(recorder)
-        given.read = rewirer.references, rewirer.identities
+        given.read = rewirer.references
     named = [*zip(parameters.names, values, strict=True)]
     boxed = [mapped(partial(_argument, recorder, count), value, name) for name, value in named]
     if given is not None:
