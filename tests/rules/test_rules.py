@@ -92,6 +92,13 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     "slice-of-written": lambda b, x: _slice(
         b, _written(b, x, (0, 1, 0, 1)), (0, 1, 0, 1), (1, 2, 1, 2), (1, 1, 1, 1)
     ),
+    "write-of-overwritten": lambda b, x: b.emit(
+        graph.InsertSlice,
+        _written(b, x, (0, 1, 0, 1)),
+        _slice(b, x, (0, 2, 3, 4), (1, 3, 4, 5), (1, 1, 1, 1)),
+        starts=(0, 1, 0, 1),
+        steps=(1, 1, 1, 1),
+    ),
     "multiply-by-one": lambda b, x: b.emit(graph.Mul, x, constant(b, np.float32(1))),
     "scale-into-weights": lambda b, x: b.emit(
         graph.Mul, _conv(b, x), constant(b, _channels(0.5, -3.0))

@@ -23,7 +23,11 @@ from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import BF16, F16, F32, F64, is_free, static_shape
 from minicc.passes.graph.fold_constants import evaluated
 from minicc.passes.graph.outer_taps import build_outer_taps, match_outer_taps
-from minicc.passes.graph.written_parts import match_written
+from minicc.passes.graph.written_parts import (
+    build_overwritten,
+    match_overwritten,
+    match_written,
+)
 
 _MOST_SQUARED = 8  # exponent of a power that is products: their roundings add up
 _FAR_MEAN = 16.0  # deviations that the mean of what is normalised may be away from 0
@@ -408,6 +412,14 @@ RULES: tuple[Rule, ...] = (
     Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
     Rule("slice-of-concat", graph.Slice, "exact", _match_part, _build_part),
     Rule("slice-of-written", graph.Slice, "exact", match_written, _keep),
+    Rule(
+        "write-of-overwritten",
+        graph.InsertSlice,
+        "exact",
+        match_overwritten,
+        build_overwritten,
+        alone=True,
+    ),
     Rule("slice-of-reshape", graph.Slice, "exact", _match_single, _build_single),
     # long sums over one dimension go in blocks
     Rule("sums-as-one", graph.Contract, "reassociates", _match_pair_of_sums, _build_one_sum),

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 from minicc.errors import CompilerBug
 from minicc.ir.core import Function, Module, Op, Value
-from minicc.ir.graph import Constant, Elementwise
+from minicc.ir.graph import Constant, Elementwise, InsertSlice
 from minicc.ir.rewrite import Rebuilder, everywhere, merge_locations, rebuild
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
+from minicc.passes.graph.written_parts import Writes
 
 _MOST = 64  # rule applications at one op before we call it a loop
 
@@ -49,6 +50,7 @@ def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applic
         old += {*op.operands}
     readers = Counter(old)
     counts: Counter[Value] = Counter()  # of the values that take their places
+    writes = Writes()
 
     def producer(v: Value) -> Op | None:
         return made.get(v)
@@ -60,6 +62,8 @@ def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applic
     def note(b: Rebuilder, start: int) -> None:
         for op in b.ops[start:]:
             made.update(dict.fromkeys(op.results, op))
+            if isinstance(op, InsertSlice):
+                writes.note(op.x, op)
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         values = simplified(b, op, operands)
@@ -69,7 +73,13 @@ def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applic
 
     def simplified(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         start = len(b.ops)
-        current = b.add(op if operands == op.operands else op.rebuilt(operands))
+        current = op if operands == op.operands else op.rebuilt(operands)
+        if isinstance(current, InsertSlice):
+            current = writes.chained(current)
+            counts[current.x] += current.x is not operands[0]  # it has another reader
+        current = b.add(current)
+        if isinstance(current, InsertSlice):
+            writes.note(operands[0], current)
         note(b, start)
         for _ in range(_MOST):
             applied = _apply_first(b, current, rules.get(type(current), ()), producer, alone, log)

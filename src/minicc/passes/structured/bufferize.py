@@ -49,6 +49,7 @@ from minicc.passes.structured.buffers import (
     shift_of,
 )
 from minicc.passes.structured.group_kernels import GroupKernels, Show
+from minicc.passes.structured.late_reads import read_late
 from minicc.passes.structured.padding import border, readers_of
 from minicc.passes.structured.scatter import scatter_kernel
 
@@ -75,7 +76,7 @@ def bufferize(module: Module, show: Show | None = None) -> Module:
     `show` is given kernels before the rest is made, those that may differ in numbers alone
     together. They get their names later.
     """
-    main = module.main
+    main = read_late(module.main)
     emitter = _Emitter(main, plan_buffers(main))
     if show is not None:
         emitter.kernels.show(main.body, show)

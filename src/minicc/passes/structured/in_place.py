@@ -236,23 +236,27 @@ class _Uses:
         readers = [g for g in maker.body.ops if isinstance(g, Generic) and arg in g.operands]
         made = maker.body.yields[maker.results.index(op.new)]
         return all(
-            self._misses(g, g.maps[k], op)
+            misses(g, g.maps[k], op, self.rounds)
             or (made in g.results and not _overlaps(maker) and _replaces(g, g.maps[k], made, op))
             for g in readers
             for k, v in enumerate(g.operands)
             if v is arg
         )
 
-    def _misses(self, reader: Generic, read: Map, op: InsertSlice) -> bool:
-        """Whether elements that a generic reads surely are others than those that are replaced."""
-        counts = {**self.rounds, **{i.name: i.extent for i in reader.space.iters}}
-        counts |= {name: extent for name, _, extent in reader.indices}
-        for at, start, n, step in zip(read, op.starts, op.extents(), op.steps, strict=True):
-            last = start + (n - 1) * step
-            gaps = (start - at - 1, at - last - 1)
-            if any(_natural(affine_facts.extreme_within(g, counts, most=False)) for g in gaps):
-                return True
-        return False
+
+def misses(reader: Generic, read: Map, op: InsertSlice, rounds: Mapping[str, Dim]) -> bool:
+    """Whether elements that a generic reads surely are others than those that are replaced.
+
+    `rounds` are the indices of the loops around, and how many rounds these have.
+    """
+    counts = {**rounds, **{i.name: i.extent for i in reader.space.iters}}
+    counts |= {name: extent for name, _, extent in reader.indices}
+    for at, start, n, step in zip(read, op.starts, op.extents(), op.steps, strict=True):
+        last = start + (n - 1) * step
+        gaps = (start - at - 1, at - last - 1)
+        if any(_natural(affine_facts.extreme_within(g, counts, most=False)) for g in gaps):
+            return True
+    return False
 
 
 # what makes tensors in memory that may be changed
