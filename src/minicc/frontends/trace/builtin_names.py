@@ -15,9 +15,9 @@ from minicc.frontends.trace.kinds import InstanceOf, SubclassOf, TypeOf, power
 from minicc.frontends.trace.loops.comprehensions import DRAWN, LISTED, Drawing, Listing
 from minicc.frontends.trace.loops.flow import codes_within, instructions
 from minicc.frontends.trace.loops.fors import REPLACED, Iterable
-from minicc.frontends.trace.loops.grown import length
+from minicc.frontends.trace.loops.grown import ListType, length, ordered
 from minicc.frontends.trace.namespace import Impure
-from minicc.frontends.trace.python_types import FLOAT, INT
+from minicc.frontends.trace.python_types import BOOL, FLOAT, INT
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.sums import Sum
 
@@ -57,12 +57,14 @@ def _replaced(
     functions = (f for f in original.values() if isinstance(f, types.FunctionType))
     own = (f.__code__ for f in functions if f.__globals__ is original)
     compared = {name for code in own for part in codes_within(code) for name in compared_in(part)}
-    found: dict[str, Any] = {"float": FLOAT, "int": INT, "pow": power}
-    numbers = {x.real: x for name, x in found.items() if name != "pow" and name not in compared}
+    found: dict[str, Any] = {"float": FLOAT, "int": INT, "bool": BOOL}
+    found["list"] = ListType(list)
+    numbers = {x.real: x for name, x in found.items() if name not in compared}
+    found["pow"] = power
     found["type"] = TypeOf(recorder, lambda cls: stand_in(cls, cls.__name__), numbers)
     found["issubclass"], found["isinstance"] = SubclassOf(), InstanceOf()
     found |= {f.__name__: partial(extreme, recorder, f) for f in (max, min)}
     found["sum"] = Sum(recorder)
-    found["len"] = length
+    found["len"], found["sorted"] = length, ordered
     found |= {name: Iterable(recorder, real) for name, real in REPLACED.items()}
     return {name: value for name, value in found.items() if name not in compared}

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.mixed import is_mixed
-from minicc.frontends.trace.numbers import Number, checked, converted
+from minicc.frontends.trace.numbers import Number, checked, converted, truth
 from minicc.frontends.trace.tracer import Tracer
 
 
 class PythonType:
-    """What stands for `float` or `int` in traced code; elsewhere it passes for the type itself."""
+    """What stands for `float`, `int` or `bool` in traced code; elsewhere it is the type itself."""
 
     def __init__(self, real: type) -> None:
         self.real = real
@@ -54,11 +54,11 @@ class PythonType:
         return other | self.real
 
 
-FLOAT, INT = PythonType(float), PythonType(int)
+FLOAT, INT, BOOL = PythonType(float), PythonType(int), PythonType(bool)
 
 
 def as_number(x: Any, kind: type) -> Any:
-    """`float(x)` or `int(x)`: a traced number for a traced element, where Python would agree."""
+    """`float`, `int` or `bool` of a value: a traced number of an element, where Python agrees."""
     if isinstance(x, Number):
         if kind is x.kind:
             return x if x.mixed is None else Number(x.box, kind)
@@ -67,6 +67,8 @@ def as_number(x: Any, kind: type) -> Any:
         x = x.box if x.kind in (int, float) else x.read(f"{kind.__name__}()")
     if isinstance(x, Tracer) and x.symbolic and not x.ndim and x.recorder.path is not None:
         floats = x.dtype.kind == "f"
+        if kind is bool and (floats or x.dtype.kind in "iub"):
+            return truth(Number(x if x.dtype.kind == "b" else x != 0, bool))
         if kind is float and (floats or x.dtype.kind in "iu"):
             return Number(converted(x, np.float64), float)
         if kind is int and (floats or x.dtype.kind in "iu"):

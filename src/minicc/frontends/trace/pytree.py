@@ -135,10 +135,11 @@ def _is_numpys(kind: type) -> bool:
 
 def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
     """The same structure with each leaf replaced by `f(leaf, path of the leaf)`."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    kind = type(value)  # what stands for a list says that it is one
+    if issubclass(kind, tuple) and hasattr(value, "_fields"):
         parts = zip(value._fields, value, strict=True)
         return type(value)(*[mapped(f, v, f"{path}.{name}") for name, v in parts])
-    if isinstance(value, (tuple, list)):
+    if issubclass(kind, (tuple, list)):
         return type(value)([mapped(f, v, f"{path}[{k}]") for k, v in enumerate(value)])
     if type(value) is dict:
         return {k: mapped(f, v, f"{path}[{k!r}]") for k, v in value.items()}

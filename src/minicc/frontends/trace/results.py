@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -31,10 +31,9 @@ from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.grown import Grown, Listed
 from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.loops.rows import row_of
-from minicc.frontends.trace.mixed import Kinds, is_mixed
+from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.objects import class_of_bare, home_of, stood_for
-from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import (
     PLAIN,
@@ -44,9 +43,9 @@ from minicc.frontends.trace.pytree import (
     Slot,
     mapped,
     mapped_once,
-    rebuild,
 )
 from minicc.frontends.trace.recorder import Recorder, native_element
+from minicc.frontends.trace.result_parts import Compressed, Element, Kept, OfEither, Picked
 from minicc.frontends.trace.routes import Route
 from minicc.frontends.trace.side_effects import Acts, Home, Itself, SideEffects, itself
 from minicc.frontends.trace.tracer import Tracer
@@ -54,124 +53,6 @@ from minicc.ir.core import Array, Value
 from minicc.ir.types import I64
 
 _FEW = 1 << 14  # elements of which NumPy soon takes those that a mask takes
-
-
-class Kept:
-    """A constant of an element type that no graph has."""
-
-    __slots__ = ("array", "kind")
-
-    def __init__(self, array: Array, kind: Any) -> None:
-        self.array = array.copy(order="K")
-        self.kind = kind
-
-    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
-        """A copy for each call."""
-        return self.array.copy(order="K") if self.array.ndim or self.kind else self.array[()]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kept) and value_key(other.array) == value_key(self.array)
-
-    def __hash__(self) -> int:
-        return hash(value_key(self.array))
-
-
-class Element(NamedTuple):
-    """A row of an array of results; a number as NumPy's scalar, or as one of a type of Python's."""
-
-    number: int
-    kind: type | None
-    of_argument: bool = False
-
-    def of(self, array: Array) -> Any:
-        """The row."""
-        return array[self.number] if self.kind is None else self.kind(array[self.number])
-
-
-class OfEither:
-    """A number that is of NumPy's type where a truth value among the results says so."""
-
-    __slots__ = ("kinds", "number", "theirs")
-
-    def __init__(self, number: Slot, theirs: Slot, kinds: Kinds) -> None:
-        self.number = number
-        self.theirs = theirs
-        self.kinds = kinds
-
-    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
-        """The number."""
-        number = self.number.of(leaves, args)
-        kind = self.kinds.theirs if self.theirs.of(leaves, args) else self.kinds.own
-        return kind(number)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OfEither) and self._told() == other._told()
-
-    def __hash__(self) -> int:
-        return hash(self.number.index)
-
-    def _told(self) -> Any:
-        return value_key(self.number), value_key(self.theirs), self.kinds
-
-
-class Picked:
-    """A view at indices that data give, of what stands in a slot or of a captured array.
-
-    `steps` are functions that make views, and indices with slots for what data give.
-    """
-
-    __slots__ = ("base", "steps")
-
-    def __init__(self, base: Any, steps: Sequence[Any]) -> None:
-        self.base = base
-        self.steps = steps
-
-    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
-        """The view."""
-        array = self.base.of(leaves, args) if isinstance(self.base, Slot) else self.base
-        for step in self.steps:
-            array = step(array) if callable(step) else array[rebuild(step, leaves)]
-        return array
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Picked) and self._told() == other._told()
-
-    def __hash__(self) -> int:
-        return hash(self._told()[0])
-
-    def _told(self) -> Any:
-        steps = [None if callable(s) else value_key(s) for s in self.steps]
-        return len(steps), value_key(self.base), steps
-
-
-class Compressed:
-    """The elements of an array that a mask takes, or the first ones, as results say.
-
-    NumPy takes them after the call, so that no program has to know how many they are.
-    """
-
-    __slots__ = ("array", "taken")
-
-    def __init__(self, array: Slot, taken: Slot) -> None:
-        """`taken` is a mask, or how many there are."""
-        self.array = array
-        self.taken = taken
-
-    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
-        """The elements."""
-        array, taken = self.array.of(leaves, args), self.taken.of(leaves, args)
-        return array[taken] if self.taken.kind is None else array[:taken].copy()
-
-    @property
-    def index(self) -> tuple[int, int]:
-        """Where both stand."""
-        return self.array.index, self.taken.index
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Compressed) and self.index == other.index
-
-    def __hash__(self) -> int:
-        return hash(self.index)
 
 
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
@@ -302,15 +183,14 @@ class _Taking:
 
     def take(self, leaf: Any, path: str) -> Any:
         """What stands for a leaf of the result."""
+        if is_mixed(leaf):
+            theirs = self._number(leaf.mixed.theirs, f"{path}: whether it is NumPy's", bool)
+            return OfEither(self._number(leaf, path, leaf.kind), theirs, leaf.mixed.kinds)
         row = row_of(leaf)
         if row is not None:
-            root = row.array.root
-            if id(root) not in self._places:
-                self._places[id(root)] = self._slot(root, path, None)
             if id(leaf) not in self._taken:  # a row that stands twice is one array
                 kind = None if isinstance(leaf, Tracer) else leaf.kind
-                element = Element(row.number, kind)
-                self._taken[id(leaf)] = Slot(self._places[id(root)].index, element)
+                self._taken[id(leaf)] = self._number(leaf, path, kind)
             return self._taken[id(leaf)]
         if _is_compressed(leaf):
             if id(leaf) not in self._taken:
@@ -333,11 +213,7 @@ class _Taking:
         if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
             return leaf.read("a result")
         if issubclass(type(leaf), Number):
-            slot = self._slot(leaf, path, leaf.kind)
-            if not is_mixed(leaf):
-                return slot
-            theirs = self._slot(leaf.mixed.theirs, f"{path}: whether it is NumPy's", bool)
-            return OfEither(slot, theirs, leaf.mixed.kinds)
+            return self._slot(leaf, path, leaf.kind)
         if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)
@@ -359,6 +235,16 @@ class _Taking:
         if self.recorder.path is not None:
             self.recorder.refuse("MC0245", text, hint)
         raise UserError("MC0182", text, hint=hint)
+
+    def _number(self, x: Any, path: str, kind: Any) -> Any:
+        """The slot of a number or an array, which may be a row of one."""
+        row = row_of(x)
+        if row is None:
+            return self._slot(x, path, kind)
+        root = row.array.root
+        if id(root) not in self._places:
+            self._places[id(root)] = self._slot(root, path, None)
+        return Slot(self._places[id(root)].index, Element(row.number, kind))
 
     def _shown(self, leaf: Array) -> Array | None:
         """The memory of an array that NumPy made, where others show it, too, or it has no rows."""

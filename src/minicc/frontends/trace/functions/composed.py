@@ -14,6 +14,7 @@ from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.layouts import Shown
 from minicc.frontends.trace.lens import Lens
 from minicc.frontends.trace.loops.indices import rows
+from minicc.frontends.trace.numbers import Number, truth
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
@@ -86,15 +87,15 @@ def nan_to_num(
 
 @traces("array_equal")
 def array_equal(recorder: Recorder, a1: Any, a2: Any) -> Any:
-    """Whether shapes and all elements are equal; Python sees the answer."""
+    """Whether shapes and all elements are equal, as a bool of Python's."""
     a, b = boxed(recorder, a1), boxed(recorder, a2)
-    return a.shape == b.shape and bool((a == b).all())
+    return a.shape == b.shape and truth(Number((a == b).all(), bool))
 
 
 @traces("allclose")
 def allclose(recorder: Recorder, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
-    """Whether all elements are close; Python sees the answer."""
-    return bool(recorder.namespace.isclose(a, b, *args, **kwargs).all())
+    """Whether all elements are close, as a bool of Python's."""
+    return truth(Number(recorder.namespace.isclose(a, b, *args, **kwargs).all(), bool))
 
 
 @traces("kron")

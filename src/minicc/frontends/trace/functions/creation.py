@@ -21,6 +21,7 @@ from minicc.frontends.trace.python_types import as_number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.views import boxed
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import I64, is_free
@@ -33,9 +34,9 @@ def _cast(recorder: Recorder, value: Value, dtype: Any) -> Value:
 def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Tracer:
     """One number repeated, in an array that lies as another does."""
     known = value_of(recorder, a).type
-    if recorder.rounds.sizes and is_free(tuple(map(dim_of, known.shape))):
+    if is_free(tuple(map(dim_of, known.shape))):  # of sizes, or as the number of a round has it
         element = recorder.dtype(np.dtype(dtype or known.dtype.numpy))
-        extents = known.extents if shape is None else shape
+        extents = boxed(recorder, a).shape if shape is None else shape
         return Tracer(recorder, full(recorder, extents, np.asarray(fill, element.numpy)))
     like = a.shadow() if isinstance(a, Tracer) else np.empty(known.extents, known.dtype.numpy)
     model = np.empty_like(like, dtype, shape=shape)
@@ -108,9 +109,12 @@ def arange(
     given = (0, start, step) if stop is None else (start, stop, step)
     numbers = [extent_of(recorder, n) if type(n) is Index else n for n in given]
     first, last, step = numbers
-    if not all(type(n) is int or isinstance(n, Extent) for n in numbers) or step < 1:
+    if not all(type(n) is int or isinstance(n, Extent) for n in numbers) or type(step) is not int:
         recorder.refuse("MC0241", "np.arange of a size, but with floats, is not traced")
-    shape = ((last - first + step - 1) // step,)
+    if step == 0:
+        raise ZeroDivisionError("division by zero")
+    low, high = (first, last) if step > 0 else (last, first)
+    shape = ((high - low + abs(step) - 1) // abs(step),)
     value = recorder.emit(graph.Iota, shape, 0, I64)
     for op, number in ((graph.Mul, step), (graph.Add, first)):
         value = recorder.emit(op, value, recorder.scalar(number, I64))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +30,20 @@ from minicc.frontends.trace.loops.carried import Carried, CarriedArray, Unlike
 from minicc.frontends.trace.loops.choices import ANY, Choices
 from minicc.frontends.trace.loops.filled import (
     Like,
+    Run,
     Whole,
     common,
     element,
+    in_runs,
     is_flat,
     like_of,
+    pieces_of,
     versions_of,
 )
 from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.reach import Reach
-from minicc.frontends.trace.loops.rows import Row, row_of
+from minicc.frontends.trace.loops.rows import Row
 from minicc.frontends.trace.loops.sifted import Sifted, flattened
 from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.numbers import Number, has_term
@@ -56,13 +59,6 @@ SEVERAL = 8  # rounds of which each is better written out where they make up a l
 _MOST = 5000  # elements of a list, each of which is an object
 
 Sides = tuple[bool, ...]
-
-
-class _Run(NamedTuple):
-    """All rows of an array that a loop within has stacked: what it has appended in a round."""
-
-    array: Tracer
-    like: Like
 
 
 class Appends:
@@ -137,7 +133,7 @@ class Appends:
             if self._is_open:
                 self._by_data = {n: [True] * len(items) for n, items in self.added.items()}
             else:
-                self.added = {n: _in_runs(items) for n, items in self.added.items()}
+                self.added = {n: in_runs(items) for n, items in self.added.items()}
             return {}
         places = [(n, k) for n, items in self.added.items() for k in range(len(items))]
         told = {f"{n}[{k}]": (n, k) for n, k in places}
@@ -236,7 +232,7 @@ class Appends:
                     raise Unlike(f"`{name}` gets an array that a condition decides")
                 if whole and name in self._by_data and id(leaf.root) in named:
                     raise Unlike(f"`{name}` gets an array that has another name after the loop")
-                if is_mixed(leaf):
+                if is_mixed(leaf) and name in self._by_data:
                     raise Unlike(f"`{name}` gets a number that is Python's or NumPy's")
                 if isinstance(leaf, np.ndarray):
                     raise Unlike(f"`{name}` gets an array that is the same in all rounds")
@@ -282,10 +278,10 @@ class Appends:
 
     def _parts(self, item: Any) -> list[Any]:
         """The leaves of an element; a list that a loop has filled is one."""
-        if isinstance(item, _Run):
+        if isinstance(item, Run):
             return [item.array]
         known = self._known(item)
-        return [known.array] if known is not None else leaves(item)
+        return [known.array] if known is not None else pieces_of(item)
 
     def _known(self, item: Any) -> Whole | None:
         """What an element is, if it is a list that a loop has filled with rows or numbers."""
@@ -339,7 +335,7 @@ class Appends:
         known = self._known(item)
         if known is not None and known.like is not None:
             return (list, *[known.like] * len(known.elements))
-        return item.like if isinstance(item, _Run) else like_of(item)
+        return item.like if isinstance(item, Run) else like_of(item)
 
     def _column(
         self, item: Any, arrays: Sequence[Tracer | None], number: str, inner: Collection[Value]
@@ -347,7 +343,7 @@ class Appends:
         """What an element becomes in each round, and these as an array, a round a row of it."""
         rounds, known = range(self.count), self._known(item)
         (first, *_) = arrays if arrays else (None,)
-        if isinstance(item, _Run):
+        if isinstance(item, Run):
             assert first is not None
             n, flat = first.shape[1], flattened(self.recorder, first)
             made = [[element(item.like, flat, k * n + j) for j in range(n)] for k in rounds]
@@ -356,8 +352,8 @@ class Appends:
             assert first is not None
             assert known.like is not None
             return [[self._filled(first[k], known.like)] for k in rounds], self._wide(first)
-        pairs = zip(leaves(item), arrays, strict=True)
-        parts = [self._of_leaf(leaf, array, number, inner) for leaf, array in pairs]
+        left = iter(arrays)
+        parts = [self._of_leaf(leaf, left, number, inner) for leaf in leaves(item)]
         whole = self._together(item, arrays)
         filled = [[_filled_in(item, iter([part[k] for part in parts]))] for k in rounds]
         return filled, None if whole is None else self._wide(whole)
@@ -412,7 +408,7 @@ class Appends:
     def _together(self, item: Any, arrays: Sequence[Tracer | None]) -> Tracer | None:
         """The array of a column; of several those side by side, where they are of one type."""
         known = [a for a in arrays if a is not None]
-        if len(known) < len(arrays) or not known:
+        if len(known) < len(arrays) or not known or any(map(is_mixed, leaves(item))):
             return None
         if isinstance(item, (Tracer, Number)):
             return known[0]
@@ -424,16 +420,19 @@ class Appends:
         return made
 
     def _of_leaf(
-        self, leaf: Any, array: Tracer | None, number: str, inner: Collection[Value]
+        self, leaf: Any, arrays: Iterator[Tracer | None], number: str, inner: Collection[Value]
     ) -> list[Any]:
-        """What stands for a leaf in each round."""
-        rounds = range(self.count)
+        """What stands for a leaf in each round, with the next of some arrays."""
+        rounds, array = range(self.count), next(arrays)
         if type(leaf) is Index:
             return [leaf.at(number, k) for k in rounds]
         if array is None:
             return [leaf] * self.count
         counted = isinstance(leaf, Number)
         rows: list[Any] = [Row(array, k, counted or leaf.scalar) for k in rounds]
+        if is_mixed(leaf) and (theirs := next(arrays)) is not None:
+            whose = [leaf.mixed._replace(theirs=Row(theirs, k, True)) for k in rounds]
+            return [Number.mix(row, mixed) for row, mixed in zip(rows, whose, strict=True)]
         if counted:
             return [Number(row, leaf.kind, leaf.counts) for row in rows]
         if not leaf.scalar:
@@ -456,30 +455,6 @@ def _why(name: str) -> str:
 def _whether(name: str) -> str:
     """The name under which ways tell whether they add an element that they tell under `name`."""
     return f"{name}?"
-
-
-def _in_runs(items: Sequence[Any]) -> list[Any]:
-    """Elements, and runs of them that are all rows of an array one after the other."""
-    found: list[Any] = []
-    rows = [row_of(x) for x in items]
-    k = 0
-    while k < len(items):
-        row = rows[k]
-        count = len(row.array) if row is not None and row.number == 0 else 0
-        run = rows[k : k + count]
-        same = len(run) == count and all(
-            r is not None and row is not None and r.array is row.array and r.number == j
-            for j, r in enumerate(run)
-        )
-        if count > 1 and same and row is not None:
-            like = like_of(items[k])
-            assert like is not None
-            found.append(_Run(row.array, like))
-            k += count
-        else:
-            found.append(items[k])
-            k += 1
-    return found
 
 
 def _filled_in(item: Any, leaves: Iterator[Any]) -> Any:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace.loops.rows import Row
+from minicc.frontends.trace.loops.rows import Row, row_of
+from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pytree import leaves
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 
@@ -85,3 +87,42 @@ def made(like: Like, row: Tracer) -> Any:
     if like[0] is Number:
         return Number(row, *like[1:])
     return like[0](element(part, row, k) for k, part in enumerate(like[1:]))
+
+
+def pieces_of(item: Any) -> list[Any]:
+    """The leaves of an element; after one that is Python's or NumPy's the truth which it is."""
+    found = leaves(item)
+    if not any(map(is_mixed, found)):
+        return found
+    return [p for x in found for p in ((x, x.mixed.theirs) if is_mixed(x) else (x,))]
+
+
+class Run(NamedTuple):
+    """All rows of an array that a loop within has stacked: what it has appended in a round."""
+
+    array: Tracer
+    like: Like
+
+
+def in_runs(items: Sequence[Any]) -> list[Any]:
+    """Elements, and runs of them that are all rows of an array one after the other."""
+    found: list[Any] = []
+    rows = [row_of(x) for x in items]
+    k = 0
+    while k < len(items):
+        row = rows[k]
+        count = len(row.array) if row is not None and row.number == 0 else 0
+        run = rows[k : k + count]
+        same = len(run) == count and all(
+            r is not None and row is not None and r.array is row.array and r.number == j
+            for j, r in enumerate(run)
+        )
+        if count > 1 and same and row is not None:
+            like = like_of(items[k])
+            assert like is not None
+            found.append(Run(row.array, like))
+            k += count
+        else:
+            found.append(items[k])
+            k += 1
+    return found

@@ -45,6 +45,7 @@ from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 
 _LONG = 1000  # operations of all rounds up to which a loop is written out
+_ASKED = 4  # rounds in which a loop that may be left is asked for what leaves it
 _PEELED = 2  # first rounds that are written out where types change
 
 
@@ -104,6 +105,8 @@ class Iterable(PythonType):
         loop = _loop(self._recorder, frame, source, called=True)
         if loop is not None:
             return loop
+        if self.real is reversed and type(args[0]) is Grown:
+            return reversed(args[0])
         made = self.real(*args, **kwargs)
         return made if source is None or self.real is range else Remembered(made, source)
 
@@ -271,10 +274,11 @@ def _others(
     recorder.turns[id(site.frame), site.code.head] = turn
     first, begun = turn.at, recorder.work
     rounds = source.length - first
+    told = _ASKED if site.code.refused else 1  # rounds that tell how long all of them would be
     while turn.left:
         n = turn.at - first
         long = (recorder.work - begun) * rounds // max(n, 1)
-        if n > 1 and long > _LONG and turn.here is None:
+        if n > told and long > _LONG and turn.here is None:
             what = f"the {source.length} rounds of the loop at {site} would be written out"
             recorder.give_up(f"{what}, about {long} operations: {why}")
         yield source.item(turn.next())

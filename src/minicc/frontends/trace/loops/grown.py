@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from minicc.frontends.trace.functions.masks import Masked
 from minicc.frontends.trace.loops.filled import Like, is_fixed, is_flat, like_of, made
 from minicc.frontends.trace.loops.gone import Measured, StandIn
 from minicc.frontends.trace.loops.indices import Index, rows
-from minicc.frontends.trace.numbers import Number, checked
+from minicc.frontends.trace.numbers import STEP, Number, checked
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.pytree import leaves, rebuild
@@ -33,9 +34,12 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.sizes import Unsized
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
 from minicc.ir.core import Array
+from minicc.ir.types import I64
 
 _LARGE = 1 << 63  # which int64 does not hold
+_BACKWARDS = slice(None, None, -1)
 
 
 class Grown(StandIn):
@@ -107,10 +111,14 @@ class Grown(StandIn):
         if mask is not None and not plain:
             some = checked(mask.any(), mask.any())
             count = None if parts[0].count is None else checked(parts[0].count, some)
-            parts = [Masked(x.array, mask & some, None, None, x.refusal, count) for x in parts]
-        if len(parts) == 1:
-            return parts[0]
-        return Dispatch.call(self.recorder, "stack", (parts, 1), {})
+            rows = self._side_by_side([x.array for x in parts])
+            return Masked(rows, mask & some, None, None, parts[0].refusal, count)
+        return self._side_by_side(parts)
+
+    def _side_by_side(self, parts: Sequence[Any]) -> Any:
+        """An array whose rows are the leaves of the elements."""
+        whole = len(parts) > 1
+        return Dispatch.call(self.recorder, "stack", (parts, 1), {}) if whole else parts[0]
 
     def _after_first(self, part: Any, mask: Any) -> Any:
         """The elements as an array; NumPy runs the call where others may be none and it matters."""
@@ -151,8 +159,10 @@ class Grown(StandIn):
         """Add an element after the loop."""
         found = leaves(item)
         shared = any(isinstance(x, Tracer) and not x.scalar for x in found)
-        if self.recorder.loops or shared or like_in_data(item) != self.like:
+        like = _common(self.like, _like_of_new(item))
+        if self.recorder.loops or shared or like is None:
             self.look()  # an array may have other names
+        self.like = like or self.like
         boxes = [x.box if isinstance(x, Number) else x for x in found]
         rows = [x if isinstance(x, Tracer) else np.asarray(x) for x in boxes]
         parts = zip(self.parts, rows, strict=True)
@@ -170,6 +180,101 @@ class Grown(StandIn):
             return Masked(longer, joined(part.mask, [True]), refusal=part.refusal)
         return joined(part, row[None])
 
+    def copy(self) -> Grown:
+        """A new list of the same elements."""
+        return self._like(self.parts)
+
+    def extend(self, items: Any) -> None:
+        """Add the elements of another list after the loop."""
+        if type(items) is Grown:
+            self.parts = self._joined(items).parts
+            return
+        for item in items if type(items) in (list, tuple) else self.look():
+            self.append(item)
+
+    def reverse(self) -> None:
+        """Turn the order around."""
+        self.parts = self._slice(_BACKWARDS).parts
+
+    def pop(self, number: int = -1) -> Any:
+        """Take the last element out, or the first."""
+        if type(number) is not int or number not in (0, -1) or self.recorder.loops:
+            self.look()
+        taken = self.element(number)
+        self.parts = self._slice(slice(1, None) if number == 0 else slice(-1)).parts
+        return taken
+
+    def __reversed__(self) -> Grown:
+        return self._slice(_BACKWARDS)
+
+    def __add__(self, other: Any) -> Any:
+        made = self.copy()
+        made.extend(other if type(other) in (Grown, list) else self.look())
+        return made
+
+    def __radd__(self, other: Any) -> Any:
+        made = self._slice(_BACKWARDS)
+        made.extend(other[::-1] if type(other) is list else self.look())
+        return made[::-1]
+
+    def __iadd__(self, other: Any) -> Any:
+        self.extend(other)
+        return self
+
+    def _like(self, parts: Sequence[Tracer]) -> Grown:
+        """Another list, of which these are the leaves; look where Python has the same objects."""
+        if self.first or not is_fixed(self.like) or any(part.ndim > 1 for part in parts):
+            self.look()
+        return Grown(self.like, parts, self._error)
+
+    def _joined(self, other: Grown) -> Grown:
+        """A new list with the elements of another one after those of this one."""
+        lists = [self.copy(), other.copy()]
+        like = _common(self.like, other.like)
+        if like is None:
+            self.look()
+        join = partial(Dispatch.call, self.recorder, "concatenate")
+        masks: list[Any] = [x.mask() for x in lists]
+        columns = [*zip(*[x.parts for x in lists], strict=True)]
+        if all(m is None for m in masks):
+            parts = [join((pair,), {}) for pair in columns]
+        else:
+            known = zip(masks, columns[0], strict=True)
+            whole = [np.ones(len(x), bool) if m is None else m for m, x in known]
+            mask = join((whole,), {})
+            arrays = [[x.array if m is not None else x for m, x in zip(masks, pair, strict=True)]
+                      for pair in columns]  # fmt: skip
+            parts = [Masked(join((x,), {}), mask, refusal=self._error) for x in arrays]
+        made = self._like(parts)
+        made.like = like or self.like
+        return made
+
+    def _slice(self, key: slice) -> Grown:
+        """A new list of some of the elements."""
+        known = all(n is None or type(n) is int for n in (key.start, key.stop, key.step))
+        mask: Any = self.mask()
+        if mask is None and known:
+            return self._like([part[key].copy() for part in self._like(self.parts).parts])
+        backwards = key == _BACKWARDS
+        if not known or not (backwards or key.step in (None, 1)):
+            self.look()
+        arrays: list[Any] = [part.array for part in self._like(self.parts).parts]
+        if backwards:
+            mask, arrays = mask[::-1].copy(), [array[::-1].copy() for array in arrays]
+        else:
+            mask = self._within(mask, key)
+        return self._like([Masked(x, mask, refusal=self._error) for x in arrays])
+
+    def _within(self, mask: Any, key: slice) -> Any:
+        """A mask without the elements that a slice leaves out."""
+        place = Dispatch.call(self.recorder, "cumsum", (mask,), {}) - 1
+        total: Any = Dispatch.call(self.recorder, "sum", (mask,), {})
+        if key.start:
+            mask = mask & (place >= key.start + (total if key.start < 0 else 0))
+        if key.stop is not None:
+            mask = mask & (place < key.stop + (total if key.stop < 0 else 0))
+        return mask
+
     def element(self, number: Any) -> Any:
         """The element of a number, which may be that of a round."""
         if self.first:
@@ -183,6 +288,8 @@ class Grown(StandIn):
             number -= len(self.first) * (number > 0)
         if not is_fixed(self.like) or any(part.ndim > 1 for part in self.parts):
             self.look()  # Python has one object of each, which may be changed
+        if self.mask() is not None and type(number) is int and number in (0, -1):
+            return self._end(number)
         if (count := self._count()) is None:
             return _element(self.like, iter([part[number] for part in self.parts]))
         start = Dispatch.call(self.recorder, "where", (number < 0, count, np.int64(0)), {})
@@ -190,7 +297,52 @@ class Grown(StandIn):
         arrays: Any = [part.array for part in self.parts]
         return _element(self.like, iter([array[place] for array in arrays]))
 
+    def _end(self, number: int) -> Any:
+        """The first element, or the last, while the elements are not taken."""
+        mask: Any = self.mask()
+        arrays: list[Any] = [part.array for part in self.parts]
+        if number < 0:
+            mask, *arrays = (x[::-1] for x in (mask, *arrays))
+        at = checked(Dispatch.call(self.recorder, "argmax", (mask,), {}), mask.any())
+        return _element(self.like, iter([array[at] for array in arrays]))
+
+    def sort(self, *, key: None = None, reverse: bool = False) -> None:
+        """Sort numbers; not floats downwards, for both zeros would be in another order."""
+        part: Any = self._like(self.parts).parts[0]
+        kinds = "iu" if reverse else "iuf"
+        if key is not None or not is_flat(self.like) or part.dtype.kind not in kinds:
+            self.look()
+        mask: Any = self.mask()
+        array = part.array if mask is not None else part
+        if part.dtype.kind == "f":  # the order of NaN would count
+            plain = ~np.isnan(array)
+            known = (plain if mask is None else plain | ~mask).all()
+            checked(known, known)
+        if mask is not None:
+            last = np.inf if part.dtype.kind == "f" else np.iinfo(part.dtype).max
+            array = Dispatch.call(self.recorder, "where", (mask, array, last), {})
+        array = Dispatch.call(self.recorder, "sort", (array,), {"kind": "stable"})
+        if mask is not None:
+            extents = part.array.value().type.extents
+            count = Dispatch.call(self.recorder, "sum", (mask,), {})
+            numbers = Tracer(self.recorder, self.recorder.emit(graph.Iota, extents, 0, I64))
+            array = Masked(array, numbers < count, refusal=self._error)
+        self.parts = (array,)
+        if reverse:
+            self.reverse()
+
+    def __contains__(self, item: Any) -> bool:
+        part: Any = self.parts[0]
+        plain = isinstance(item, Number | Index | int | float | np.generic)
+        if self.first or not is_flat(self.like) or part.ndim > 1 or not plain:
+            self.look()
+        mask: Any = self.mask()
+        found = (part if mask is None else part.array) == item
+        return bool((found if mask is None else found & mask).any())
+
     def __getitem__(self, key: Any) -> Any:
+        if type(key) is slice:
+            return self._slice(key)
         return self.element(key) if isinstance(key, int) and type(key) is not bool else self.look()
 
     def __iter__(self) -> Iterator[Any]:
@@ -221,6 +373,25 @@ def as_argument(x: Any) -> Any:
     return x.real if isinstance(x, PythonType) else x
 
 
+class ListType(PythonType):
+    """What stands for `list`."""
+
+    def __call__(self, *args: Any) -> Any:
+        """A new list, also of one of which data say how long it is."""
+        if len(args) == 1 and type(args[0]) is Grown:
+            return args[0].copy()
+        return list(*args)
+
+
+def ordered(items: Any, **kwargs: Any) -> Any:
+    """What stands for `sorted`."""
+    if type(items) is not Grown:
+        return sorted(items, **kwargs)
+    made = items.copy()
+    made.sort(**kwargs)
+    return made
+
+
 def length(x: Any) -> Any:
     """What `len` gives in traced code, where a size may be a symbol."""
     return x.length() if isinstance(x, Measured) else rows(x)
@@ -244,6 +415,19 @@ def like_in_data(item: Any) -> Like | None:
     if isinstance(item, np.generic):
         return Tracer, True
     return like_of(item)
+
+
+def _like_of_new(item: Any) -> Like | None:
+    """What an element is that is appended after a loop: a small int counts, for one."""
+    small = type(item) is int and abs(item) < STEP
+    return (Number, int, True) if small else like_in_data(item)
+
+
+def _common(first: Like, other: Like | None) -> Like | None:
+    """What elements of two kinds are, if they are alike: ints that count are ints."""
+    if other is None or first == other or first[:2] != (Number, int) or other[:2] != (Number, int):
+        return first if first == other else None
+    return Number, int, False
 
 
 class Listed:
