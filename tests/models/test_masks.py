@@ -208,3 +208,55 @@ def test_positions_that_are_changed_in_place_are_none_any_more() -> None:
     x = np.array([3, 0, 5, 6, 0, 1])
     for got, want in zip(minicc.jit(f)(x), f(x), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def _after_rises(x: Any) -> Any:
+    k = np.where(np.diff(x) > 0)[0]
+    return x[k + 1] - x[k], x[k].mean(), np.diff(k)
+
+
+def _written_before_falls(x: Any) -> Any:
+    y, k = x.copy(), np.flatnonzero(x[1:] < 0)
+    y[k] = 0
+    y[k] += 1
+    return y
+
+
+def _in_a_corner(x: Any) -> Any:
+    table = x.reshape(20, 20)
+    rows, columns = np.where(table[:-1, 2:] > 0.5)
+    return table[rows, columns].sum(), table[rows].max(), table[rows, 1].sum()
+
+
+def _crossings(x: Any) -> Any:
+    k = np.where(np.diff(np.sign(x)) != 0)[0]
+    times = k - x[k] / (x[k + 1] - x[k])
+    return times, len(times), np.diff(times).mean()
+
+
+@pytest.mark.parametrize(
+    "f", [_after_rises, _written_before_falls, _in_a_corner, _crossings], ids=lambda f: f.__name__
+)
+def test_positions_in_a_smaller_array(f: Callable[..., Any]) -> None:
+    """They were taken for those of a mask of the whole, which has another shape."""
+    jitted = minicc.jit(f, threads=1)
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=400)
+        for got, want in zip(_several(jitted(x.copy())), _several(f(x.copy())), strict=True):
+            np.testing.assert_allclose(got, want)
+    assert "boolean index" not in str(jitted.explain())
+
+
+def _several(x: Any) -> Any:
+    return x if isinstance(x, tuple) else (x,)
+
+
+def test_positions_in_a_larger_array() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return y[np.where(x > 0)[0]].sum()
+
+    x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([5.0, 6.0])
+    jitted = minicc.jit(f, threads=1)
+    assert jitted(x, y) == 11
+    with pytest.raises(IndexError, match="out of bounds"):
+        jitted(-x, y)

@@ -282,7 +282,7 @@ def _apart(box: Tracer, index: Any) -> tuple[Tracer, Tracer | None]:
     if _is_pending(first) and len(parts) == first.mask.ndim and all(
         _is_pending(p) and p.place == k and p.is_under(first.mask) for k, p in enumerate(parts)
     ):  # fmt: skip
-        return box, first.mask
+        return _under(box, first.mask, True)
     masks: list[tuple[int, Any]] = [
         (k, m) for k, m in enumerate(map(_mask_of, parts)) if m is not None
     ]
@@ -297,8 +297,19 @@ def _apart(box: Tracer, index: Any) -> tuple[Tracer, Tracer | None]:
     view: Any = box[front] if front else box
     if rest:
         view = view[(*(slice(None),) * mask.ndim, *rest)]
-    fits = isinstance(view, Tracer) and view.shape[: mask.ndim] == mask.shape
-    return (view, mask) if fits else (box, None)
+    return _under(view, mask, _is_pending(parts[at])) if isinstance(view, Tracer) else (box, None)
+
+
+def _under(box: Any, mask: Any, places: bool) -> tuple[Tracer, Tracer | None]:
+    """What a mask is of, as a view of an array: places that it has may be those of a larger one."""
+    if mask.ndim > box.ndim:
+        return box, None
+    gaps = [n - m for n, m in zip(box.shape, mask.shape, strict=False)]
+    if all(type(gap) is int and gap == 0 for gap in gaps):
+        return box, mask
+    if places and all(type(gap) is int and gap >= 0 for gap in gaps):
+        return box[tuple(map(slice, mask.shape))], mask
+    return box, None
 
 
 def _is_number(x: Any) -> bool:
