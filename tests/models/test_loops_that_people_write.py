@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -137,3 +138,53 @@ def _types(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x), [_types(v) for v in x]
     return (x.dtype, x.shape) if isinstance(x, np.ndarray) else type(x)
+
+
+def _each_left_out(x: Any) -> Any:
+    distances = x[:30] @ x[:30].T
+    made = np.zeros((30, 29))
+    for i in range(30):
+        made[i] = np.exp(-(np.delete(distances[i], i) ** 2))
+    return made
+
+
+def _one_after_another(x: Any) -> Any:
+    table = x[:40]
+    for _ in range(3):
+        table = np.delete(table, table[:, 0].argmax(), axis=0)
+    return table, np.delete(x, -1, axis=1), np.delete(x, 3), np.delete(x, np.int64(2), 0)
+
+
+@pytest.mark.parametrize("f", [_each_left_out, _one_after_another], ids=lambda f: f.__name__)
+def test_one_place_is_left_out(f: Function) -> None:
+    jitted = minicc.jit(f, threads=1)
+    for x in (X, X[::-1].copy()):
+        same(f(x), jitted(x), 1e-12, 1e-12)
+    assert "break" not in str(jitted.explain())
+
+
+@pytest.mark.parametrize("place", [4, -5, np.int64(4)])
+def test_a_place_that_is_not_there(place: Any) -> None:
+    for f in (lambda x: np.delete(x, place, axis=1), lambda x, k: np.delete(x, k, axis=1)):
+        args = (X, place)[: f.__code__.co_argcount]
+        with pytest.raises(IndexError, match=f"index {place} is out of bounds for axis 1"):
+            minicc.jit(f)(*args)
+
+
+@pytest.mark.parametrize("ord_", [1, -1, np.inf, -np.inf, "fro", 3, 0.5])
+@pytest.mark.parametrize("axis", [None, 0, (1, 0), (-2, 2)])
+def test_norms(ord_: Any, axis: Any) -> None:
+    x = X[:60].reshape(5, 6, 8)[0] if axis is None else X[:60].reshape(5, 6, 8)
+    matrix = axis is None or isinstance(axis, tuple)
+    if matrix == (ord_ in (3, 0.5)) or (ord_ == "fro" and not matrix):
+        pytest.skip("NumPy has no such norm")
+    for keep in (False, True):
+
+        def f(x: Any, keep: bool = keep) -> Any:
+            return np.linalg.norm(x, ord_, axis, keep) * 2
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", minicc.PerformanceWarning)
+            got = minicc.jit(f)(x)
+        assert np.shape(got) == np.shape(f(x))
+        np.testing.assert_allclose(got, f(x), rtol=1e-11)

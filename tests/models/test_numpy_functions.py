@@ -211,7 +211,7 @@ HOSTED: list[Function] = [
     lambda x: np.bincount(np.abs(x.astype(int)).ravel()), lambda x: x[x > 0],
     lambda x: np.pad(x, 1, "linear_ramp"), lambda x: np.frexp(x), lambda x: np.spacing(x),
     lambda x: np.unwrap(x), lambda x: np.compress([True, False, True], x, axis=0),
-    lambda x: np.extract(x > 0, x), lambda x: np.delete(x, 1, axis=0),
+    lambda x: np.extract(x > 0, x), lambda x: np.delete(x, [1, 2], axis=0),
     lambda x: np.insert(x, 1, 5, axis=1), lambda x: np.lexsort((x[0, 0], x[0, 1])),
     lambda x: np.percentile(x, 40, method="lower"), lambda x: np.nanmedian(x),
     lambda x: np.roots(x[0, 0]), lambda x: np.polyfit(np.arange(5.0), x[0, 0], 2),

@@ -6,7 +6,7 @@ import string
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import value_of
 from minicc.frontends.trace.functions.joining import common
@@ -159,16 +159,26 @@ def outer(recorder: Recorder, a: Any, b: Any) -> Any:
 def norm(
     recorder: Recorder, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Any:
-    """The Euclidean norm, of a vector also those of order 1, inf and -inf."""
+    """The Euclidean norm, those of rows and columns, of a vector also those of other orders."""
     np_ = recorder.namespace
     x = x if isinstance(x, Tracer) else Tracer(recorder, value_of(recorder, x))
     rank = x.ndim
     axes = axes_of(value_of(recorder, x), axis)
-    if ord not in (None, 2, 1, np.inf, -np.inf, "fro") or (
-        (ord is not None and len(axes) != 1 and ord != "fro") or (ord == "fro" and len(axes) != 2)
-    ):
+    known = len(axes) == 1 and isinstance(ord, int | float) and ord != 0
+    whole = ord is None or (len(axes) == 2 and ord in ("fro", 1, -1, np.inf, -np.inf))
+    if not (known or whole):
         recorder.refuse("MC0241", f"np.linalg.norm with ord={ord!r} over {rank} axes is not traced")
     magnitude = np_.abs(x if np.dtype(x.dtype).kind == "f" else np_.asarray(x, float))
+    if len(axes) == 2 and ord not in (None, "fro"):
+        # NumPy's axes in the order in which they are given are those of rows and columns
+        row, column = (normalize_axis_index(n, rank) for n in (axis or (0, 1)))
+        summed, best = (row, column) if abs(ord) == 1 else (column, row)
+        total = np_.sum(magnitude, axis=summed, keepdims=True)
+        made = (np_.max if ord > 0 else np_.min)(total, axis=best, keepdims=True)
+        return made if keepdims else np_.squeeze(made, axis=(row, column))
+    if len(axes) == 1 and ord not in (None, 1, 2, np.inf, -np.inf):
+        powers = np_.sum(magnitude**ord, axis=axes, keepdims=keepdims)
+        return powers ** np_.asarray(1 / ord, powers.dtype)
     if ord == 1:
         return np_.sum(magnitude, axis=axes, keepdims=keepdims)
     if ord in (np.inf, -np.inf):

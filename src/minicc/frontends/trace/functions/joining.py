@@ -12,9 +12,12 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from minicc.frontends.trace.dispatch import is_symbolic, value_of
 from minicc.frontends.trace.functions.movement import cut_axis, flat
 from minicc.frontends.trace.indexing import taken
+from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.views import boxed
 from minicc.ir import graph
 from minicc.ir.core import Value
 
@@ -108,6 +111,30 @@ def column_stack(recorder: Recorder, tup: Sequence[Any]) -> Value:
 def append(recorder: Recorder, arr: Any, values: Any, axis: int | None = None) -> Value:
     """An array after another; both flat where no axis is given."""
     return concatenate(recorder, [arr, values], axis)
+
+
+@traces("delete")
+def delete(recorder: Recorder, arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """An array without what is at one place of an axis, of the flat one by default."""
+    np_ = recorder.namespace
+    box = boxed(recorder, arr)
+    box, axis = (box.ravel(), 0) if axis is None else (box, normalize_axis_index(axis, box.ndim))
+    n = np_.moveaxis(box, axis, 0).shape[0]
+    place = obj.box if type(obj) is Number else obj
+    if type(n) is int and (type(place) is int or issubclass(type(place), np.integer)):
+        if not -n <= place < n:
+            text = f"index {place} is out of bounds for axis {axis} with size {n}"
+            raise IndexError(text)
+        front = (slice(None),) * axis
+        parts = [box[(*front, slice(place % n))], box[(*front, slice(place % n + 1, None))]]
+        return np_.concatenate(parts, axis=axis)
+    traced = isinstance(place, Tracer) and place.ndim == 0 and place.dtype.kind in "iu"
+    if type(place) is not Index and not traced:
+        recorder.refuse("MC0241", "np.delete of other than one place is not traced")
+    at: Any = np_.asarray(place, np.int64)
+    at = checked(np_.where(at < 0, at + n, at), (at >= -n) & (at < n))
+    left = np_.arange(n - 1)
+    return np_.take(box, left + (left >= at), axis=axis)
 
 
 @traces("roll")
