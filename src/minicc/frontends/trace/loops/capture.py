@@ -27,15 +27,14 @@ from minicc.frontends.trace.loops.choices import Choices, Chooser, is_worth_a_br
 from minicc.frontends.trace.loops.containers import Containers
 from minicc.frontends.trace.loops.extents import DataSize, Extent
 from minicc.frontends.trace.loops.gone import Gone
-from minicc.frontends.trace.loops.guesses import found_before, guessed, wrong_names
+from minicc.frontends.trace.loops.guesses import found_before, guessed, is_another, wrong_names
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.last import Last
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.resized import of_changes, resized
 from minicc.frontends.trace.loops.sides import Weigh, branches
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.needed import lost
-from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import PLAIN
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.restarts import Again, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
@@ -103,6 +102,8 @@ class Capture:
         """
         arrays, found = found_before(self.recorder, (self.key, self.first, self.stride))
         names, more = guessed(self.recorder, self.site.code, self._names, found, self.goes_on)
+        changes = self.recorder.learned[self.key].resizes or {}
+        names |= of_changes(self.recorder, self._names, changes, self.goes_on or self.count)
         return names, [*arrays, *more]
 
     def _let_go(self, now: dict[str, Any]) -> set[Any]:
@@ -202,16 +203,16 @@ class Capture:
         names = [n for n in kept if self._is_new(n, now[n])]
         names = self.containers.opened(names, self._names, now, not self.choices.ways)
         names += mistaken(recorder, self._carried, now)
+        longer = resized(self._carried, now, self.number, self.goes_on or self.count)
         try:
-            if not (new or names or wrong):
+            if not (new or names or wrong or longer):
                 self.states = self._made(now)
         except Unlike as error:
-            self._fail(str(error))
-            self.turns = isinstance(error, Turned)
+            self._fail(str(error), isinstance(error, Turned))
         self._ops, self._unsure = recorder.leave(self._outer)
         recorder.loops.pop()
         self._now = now
-        if not (new or names or wrong or self.why):
+        if not (new or names or wrong or longer or self.why):
             self.why = self._same_in_all()
             again = recorder.rounds.used and self._sampled is None and not self.why
             self._leave_rounds()
@@ -225,8 +226,8 @@ class Capture:
         if self.why:
             return True
         self.reset()
-        for box in new:
-            self._written[id(box)] = Written(box)
+        self._written |= {id(box): Written(box) for box in new}
+        self._carried |= of_changes(recorder, self._names, longer, self.count)
         try:
             for n in sorted(names):
                 self._carried[n] = self._as_carried(n, now[n])
@@ -312,16 +313,13 @@ class Capture:
         if inner.site.frame is self.site.frame:
             self._kept |= inner._kept if surely else inner._bound
 
-    def _fail(self, why: str) -> None:
-        self.why, self.peels = why, True
+    def _fail(self, why: str, turns: bool = False) -> None:
+        self.why, self.peels, self.turns = why, True, turns
 
     def _is_new(self, name: str, now: Any) -> bool:
         """Whether it is seen just now that a round binds a name which the next one reads."""
-        if name in self._carried or name not in self._names:
-            return False
-        before = self._names[name]
-        plain = type(now) is type(before) and type(now) in PLAIN
-        return now is not before and not (plain and value_key(now) == value_key(before))
+        new = name not in self._carried and name in self._names
+        return new and is_another(now, self._names[name])
 
     def bind(self, names: dict[str, Any]) -> None:
         """Bind names, those of the frame and those of places of containers."""

@@ -36,12 +36,14 @@ from minicc.frontends.trace.loops.grown import Grown, length
 from minicc.frontends.trace.loops.indices import Index, rows
 from minicc.frontends.trace.loops.left_within import left_within
 from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.resized import changes_of, shapes_of
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.turn import Turn
 from minicc.frontends.trace.numbers import has_term
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.restarts import Again
 from minicc.frontends.trace.tracer import Tracer
 
 _LONG = 1000  # operations of all rounds up to which a loop is written out
@@ -275,8 +277,13 @@ def _others(
     first, begun = turn.at, recorder.work
     rounds = source.length - first
     told = _ASKED if site.code.refused else 1  # rounds that tell how long all of them would be
+    shapes = []
     while turn.left:
         n = turn.at - first
+        if n in (1, 2) and not site.code.refused:
+            shapes.append(shapes_of(site.names()))
+        if n == 2 and shapes and recorder.learned[site.key].resize(changes_of(*shapes)):
+            recorder.end(Again())
         long = (recorder.work - begun) * rounds // max(n, 1)
         if n > told and long > _LONG and turn.here is None:
             what = f"the {source.length} rounds of the loop at {site} would be written out"

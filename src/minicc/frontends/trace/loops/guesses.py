@@ -14,6 +14,8 @@ from typing import Any
 from minicc.frontends.trace.loops.carried import Carried, CarriedArray, CarriedCount
 from minicc.frontends.trace.loops.code import LoopCode
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.pytree import PLAIN
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
@@ -56,6 +58,12 @@ def found_before(recorder: Recorder, loop: Any) -> tuple[list[Tracer], Container
     boxes, names = recorder.found.get(loop, ((), ()))
     gone = {id(b) for around in recorder.loops for b in around.made_before()} if boxes else ()
     return [box for ref in boxes if (box := ref()) is not None and id(box) not in gone], names
+
+
+def is_another(now: Any, before: Any) -> bool:
+    """Whether a name is bound to another value than before, as far as Python can tell."""
+    plain = type(now) is type(before) and type(now) in PLAIN
+    return now is not before and not (plain and value_key(now) == value_key(before))
 
 
 def wrong_names(

@@ -18,7 +18,8 @@ class Learned:
     `refused` says why it can't be captured. `alone` are the ends whose round is written out.
     `opens` tells whether it is opened (see `opened`), None where that was not tried. `masks` tells
     whether indices that data give are masked on sides of its branches that are not taken. Of names
-    that it `tells` of it is sure that they show arrays of their own, or NumPy runs the call.
+    that it `tells` of it is sure that they show arrays of their own, or NumPy runs the call. What
+    it `resizes` is told by rounds that were written out: along which axis, and by how much.
     """
 
     refused: str = ""
@@ -26,6 +27,15 @@ class Learned:
     opens: bool | None = None
     masks: bool = False
     tells: set[str] = dataclasses.field(default_factory=set)
+    resizes: dict[str, tuple[int, int]] | None = None
+
+    def resize(self, changes: dict[str, tuple[int, int]]) -> bool:
+        """Know what rounds resize, if they do: whether the loop is to be tried again with that."""
+        again = self.resizes is None and bool(changes)
+        if again:
+            self.resizes, self.refused = changes, ""
+            self.alone.add("first")
+        return again
 
 
 class LearnedOfLoops(collections.defaultdict[Place, Learned]):

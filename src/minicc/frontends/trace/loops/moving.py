@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.frontends.trace.lens import Content, Lens
-from minicc.frontends.trace.loops.extents import cut_of
+from minicc.frontends.trace.loops.extents import Extent, cut_of
 from minicc.frontends.trace.loops.indices import Index, extent_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.restarts import WrittenOut
@@ -133,7 +133,12 @@ def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
         return index % extent
     if high < 0:
         index, low, high = index.plus(extent, 1), low + extent, high + extent
-    if low < 0 or high > most:
+    if isinstance(most, Extent):  # both may depend on the round
+        gap = affine.add(most.dim, affine.multiply(index.dim, -1))
+        inside = recorder.rounds.is_negative(gap) is False
+    else:
+        inside = high <= most
+    if low < 0 or not inside:
         why = f"an index is {low} to {high}, along an axis of {extent}"
         for loop in recorder.loops:
             for end in recorder.rounds.ends_beyond(loop.number, index.dim, most):
