@@ -429,6 +429,9 @@ class Given:
             found.append(f"{self._names[place]} is {dtype}[{extents}], read at each call")
         seen = [s.place for s in self._steps.values() if s.seen is not None]
         self.guards = found + [f"{self._names[p]} is {self._now[p]!r}" for p in seen]
+        for place, source, _ in leaves:
+            if place in self._arrays and source.is_reached:
+                source.value = None  # others are given at each call
         self.boxes = dict.fromkeys(self.boxes)
         self.numbers = self.values = self._now = []
         self.read = []

@@ -133,6 +133,8 @@ class Identities:
 
     def __init__(self) -> None:
         self._ways: dict[Any, tuple[Any, Route | None]] = {}
+        # what is looked at at each call: which of the objects it was, and a way to it, or itself
+        self._settled: list[tuple[int, Any]] = []
         self.any = False  # whether calls lead to some, and there are others
         self.compares = False  # whether it may matter which functions are one
 
@@ -141,16 +143,17 @@ class Identities:
         self._ways.setdefault((id(x), route and route.place), (x, route))
 
     def settle(self) -> None:
-        """Let go of ways that calls need not look at, at the end of a trace."""
-        led = {key[0] for key in self._ways if key[1] is not None}
-        ways = self._ways.items()
-        self._ways = {key: way for key, way in ways if way[1] is not None or key[0] in led
-                      or self.compares or not isinstance(way[0], types.FunctionType)}  # fmt: skip
-        self.any = bool(led) and len(self._ways) > 1
+        """Let go, at the end of a trace, of what calls need not look at, and of their objects."""
+        led = {id(x) for x, route in self._ways.values() if route is not None}
+        ways = [(x, route) for x, route in self._ways.values() if id(x) in led
+                or self.compares or not isinstance(x, types.FunctionType)]  # fmt: skip
+        numbers: dict[int, int] = {}
+        self._settled = [(numbers.setdefault(id(x), len(numbers)), route or x) for x, route in ways]
+        self._ways = {}
+        self.any = bool(led) and len(ways) > 1
 
     def hold(self, values: Sequence[Any]) -> bool:
         """Whether that is so for the arguments of a call."""
-        ways = self._ways.values()
-        held = [(x, x if route is None else route.of(values)) for x, route in ways]
-        pairs = {(id(was), id(now)) for was, now in held}
+        held = [(was, x.of(values) if isinstance(x, Route) else x) for was, x in self._settled]
+        pairs = {(was, id(now)) for was, now in held}
         return len(pairs) == len({was for was, _ in pairs}) == len({now for _, now in pairs})
