@@ -425,3 +425,42 @@ def test_products_cast_no_more_than_numpy_does(dtype: Any) -> None:
 
     x = np.ones((3, 3))
     assert outcome(minicc.jit(product, threads=1), x, x) == outcome(product, x, x)
+
+
+def _matched(x: Any, k: Any) -> Any:
+    match k:
+        case bool():
+            return x
+        case int():
+            return x * 2
+        case float() | str():
+            return x * 3
+        case list():
+            return x * 4
+        case _:
+            return x * 5
+
+
+def _of_a_class_within(x: Any, k: Any) -> Any:
+    class Stack(list[Any]):
+        def top(self) -> Any:
+            return self[-1]
+
+    held = Stack([1.0, k])
+    held.append(list[int]([3]))
+    return x * held.top()[0] + len(held)
+
+
+def _kinds(x: Any, k: Any) -> Any:
+    if type(k) in (list, tuple):
+        return x * 2
+    return x * 3 if isinstance(k, (list, float)) else bool(k)
+
+
+@pytest.mark.parametrize("f", [_matched, _of_a_class_within, _kinds], ids=lambda f: f.__name__)
+def test_python_types_in_patterns_and_as_bases(f: Callable[..., Any]) -> None:
+    jitted = minicc.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PerformanceWarning)
+        for k in (1, 2.0, [1], True, "a", (1,), 3, None):
+            assert outcome(jitted, V, k) == outcome(f, V, k)

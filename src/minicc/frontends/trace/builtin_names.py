@@ -27,9 +27,12 @@ _LOOKS = frozenset({"globals", "vars", "exec", "eval"})
 
 @lru_cache(1 << 12)
 def compared_in(code: types.CodeType) -> frozenset[str]:
-    """What stands last in comparisons by identity, but those with None."""
-    found = [a for a, b in pairwise(instructions(code)) if b.opname == "IS_OP"]
-    return frozenset(str(s.argval) for s in found if s.argrepr != "None")
+    """What stands last in comparisons by identity, but those with None, and classes of patterns."""
+    steps = instructions(code)
+    found = [a for a, b in pairwise(steps) if b.opname == "IS_OP" and a.argrepr != "None"]
+    # names of what is matched stand before the class's own
+    found += [a for a, b in zip(steps, steps[2:], strict=False) if b.opname == "MATCH_CLASS"]
+    return frozenset(str(s.argval) for s in found)
 
 
 def traced_builtins(

@@ -38,6 +38,12 @@ class PythonType:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
+    def __getitem__(self, key: Any) -> Any:
+        return self.real[key]  # type: ignore[index]  # as in `list[int]`
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return (self.real,)
+
     def __eq__(self, other: object) -> bool:
         return other is self.real or other is self
 
