@@ -392,6 +392,43 @@ def test_two_functions_that_may_be_one() -> None:
         np.testing.assert_allclose(jitted(f, f if one else g, V), same(f, f if one else g, V))
 
 
+def test_defaults_of_one_function_that_another_of_its_code_lacks() -> None:
+    """What was a tuple with numbers that are inputs is None."""
+
+    def made(k: int) -> Callable[..., Any]:
+        def f(x: Any, a: float = 1.0 + k) -> Any:
+            return x * a
+
+        if k == 3:
+            f.__defaults__ = None
+        return f
+
+    def run(f: Callable[..., Any], x: Any) -> Any:
+        return f(x, *(f.__defaults__ or (7.0,)))
+
+    jitted = minicc.jit(run)
+    for k in range(5):
+        np.testing.assert_allclose(jitted(made(k), V), run(made(k), V))
+
+
+@pytest.mark.parametrize("kind", ["method", "partial"])
+def test_bound_functions_that_may_be_one(kind: str) -> None:
+    """Two arguments that are one bound method had stand-ins that were two."""
+
+    def made(k: int) -> Any:
+        if kind == "method":
+            return _state(k).__eq__
+        return functools.partial(lambda x, a: x * a, a=1.0 + k)
+
+    def same(f: Any, g: Any, x: Any) -> Any:
+        return x * 2 if f is g else x * 3
+
+    jitted = minicc.jit(same)
+    for one in (False, True, True, False):
+        f, g = made(1), made(1)
+        np.testing.assert_array_equal(jitted(f, f if one else g, V), same(f, f if one else g, V))
+
+
 def test_functions_in_objects() -> None:
     @dataclass
     class Unit:

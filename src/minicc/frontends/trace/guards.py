@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.given import COMPARED, Reference
+from minicc.frontends.trace.given import COMPARED, OPEN, Reference
 from minicc.frontends.trace.objects import MISSING, NAMESPACES, Members, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, likeness_of, mapped
 from minicc.frontends.trace.routes import Identities, NamesRoute, OwnRoute, Route
@@ -249,6 +249,8 @@ def _without(value: Any, left_out: Collection[tuple[Any, ...]]) -> Any:
         return value
     if () in left_out:
         return None
+    if type(value) not in OPEN:  # it is something else now
+        return value
     copy = dict(value) if type(value) is dict else dict(enumerate(value))
     for key in {steps[0] for steps in left_out} & copy.keys():
         copy[key] = _without(copy[key], [steps[1:] for steps in left_out if steps[0] == key])

@@ -162,12 +162,8 @@ class Rewirer:
         if isinstance(x, types.FunctionType):
             own = not is_library(x.__code__.co_filename)
             return self.function(x, route) if own else self._around(x)
-        if isinstance(x, types.MethodType):
-            owner = route and Route(Reference("attribute", route, "__self__", x.__self__))
-            owner_ = self.reached(x.__self__, name, owner)
-            return types.MethodType(self.value(x.__func__, name), owner_)
-        if isinstance(x, partial):
-            return self._partial(x, name, route)
+        if isinstance(x, types.MethodType | partial):
+            return self._with_arguments(x, name, route)
         if isinstance(x, types.ModuleType):
             file = getattr(x, "__file__", None)
             known = is_library(file) if file else x.__spec__ is not None
@@ -189,13 +185,24 @@ class Rewirer:
             return self.container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
         return stand_in(self, x, name, route)
 
-    def _partial(self, x: partial[Any], name: str, route: Route | None) -> Any:
-        """The function of a partial one, with what it is given."""
-        home = route or x
-        args = self.read("attribute", home, "args", x.args)
-        named = self.read("attribute", home, "keywords", x.keywords)
-        function = self._noted(Reference("attribute", home, "func", x.func), False)
-        return partial(function, *args, **named)
+    def _with_arguments(self, x: Any, name: str, route: Route | None) -> Any:
+        """The function of a bound method or a partial one, with what it is given."""
+        self.met(x, route)
+        known = self._functions.get(id(x))
+        if known is not None:
+            return known[1]
+        if isinstance(x, types.MethodType):
+            owner = route and Route(Reference("attribute", route, "__self__", x.__self__))
+            function, own = self.value(x.__func__, name), self.reached(x.__self__, name, owner)
+            made: Any = types.MethodType(function, own)
+        else:
+            home = route or x
+            args = self.read("attribute", home, "args", x.args)
+            named = self.read("attribute", home, "keywords", x.keywords)
+            function = self._noted(Reference("attribute", home, "func", x.func), False)
+            made = partial(function, *args, **named)
+        self._functions[id(x)] = (x, made)
+        return made
 
     def reached(self, x: Any, name: str, route: Route | None) -> Any:
         """What stands for a value to which calls lead: one of the same class or code at each."""

@@ -11,9 +11,12 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from minicc.frontends.trace.objects import MISSING, Homes, Names
+
+_FUNCTIONS = (types.FunctionType, types.MethodType, partial)
 
 
 class Found(Protocol):
@@ -146,7 +149,7 @@ class Identities:
         """Let go, at the end of a trace, of what calls need not look at, and of their objects."""
         led = {id(x) for x, route in self._ways.values() if route is not None}
         ways = [(x, route) for x, route in self._ways.values() if id(x) in led
-                or self.compares or not isinstance(x, types.FunctionType)]  # fmt: skip
+                or self.compares or not isinstance(x, _FUNCTIONS)]  # fmt: skip
         numbers: dict[int, int] = {}
         self._settled = [(numbers.setdefault(id(x), len(numbers)), route or x) for x, route in ways]
         self._ways = {}
