@@ -119,7 +119,7 @@ def delete(recorder: Recorder, arr: Any, obj: Any, axis: int | None = None) -> A
     np_ = recorder.namespace
     box = boxed(recorder, arr)
     box, axis = (box.ravel(), 0) if axis is None else (box, normalize_axis_index(axis, box.ndim))
-    n = np_.moveaxis(box, axis, 0).shape[0]
+    n = box.shape[axis]
     place = obj.box if type(obj) is Number else obj
     if type(n) is int and (type(place) is int or issubclass(type(place), np.integer)):
         if not -n <= place < n:

@@ -160,7 +160,8 @@ class Grown(StandIn):
         found = leaves(item)
         shared = any(isinstance(x, Tracer) and not x.scalar for x in found)
         like = _common(self.like, _like_of_new(item))
-        if self.recorder.loops or shared or like is None:
+        self._require_outside()
+        if shared or like is None:
             self.look()  # an array may have other names
         self.like = like or self.like
         boxes = [x.box if isinstance(x, Number) else x for x in found]
@@ -186,19 +187,27 @@ class Grown(StandIn):
 
     def extend(self, items: Any) -> None:
         """Add the elements of another list after the loop."""
+        self._require_outside()
         if type(items) is Grown:
             self.parts = self._joined(items).parts
             return
         for item in items if type(items) in (list, tuple) else self.look():
             self.append(item)
 
+    def _require_outside(self) -> None:
+        """Look where a round would change the list, which does not go from round to round."""
+        if self.recorder.loops:
+            self.look()
+
     def reverse(self) -> None:
         """Turn the order around."""
+        self._require_outside()
         self.parts = self._slice(_BACKWARDS).parts
 
     def pop(self, number: int = -1) -> Any:
         """Take the last element out, or the first."""
-        if type(number) is not int or number not in (0, -1) or self.recorder.loops:
+        self._require_outside()
+        if type(number) is not int or number not in (0, -1):
             self.look()
         taken = self.element(number)
         self.parts = self._slice(slice(1, None) if number == 0 else slice(-1)).parts
@@ -308,6 +317,7 @@ class Grown(StandIn):
 
     def sort(self, *, key: None = None, reverse: bool = False) -> None:
         """Sort numbers; not floats downwards, for both zeros would be in another order."""
+        self._require_outside()
         part: Any = self._like(self.parts).parts[0]
         kinds = "iu" if reverse else "iuf"
         if key is not None or not is_flat(self.like) or part.dtype.kind not in kinds:

@@ -101,9 +101,10 @@ def shapes_of(names: Mapping[str, Any], number: str = "") -> Shapes:
 
     What the number of a round says is told for the first one.
     """
-    arrays = {n: x for n, x in names.items() if isinstance(x, Tracer) and not x.scalar}
+    arrays = {n: x for n, x in names.items()
+              if isinstance(x, Tracer) and not (x.scalar or x.pending)}  # fmt: skip
     shapes: dict[str, Any] = {
-        n: tuple([affine.substitute(dim_of(m), {number: 0}) for m in x.value().type.extents])
+        n: tuple([affine.substitute(dim_of(m), {number: 0}) for m in x.shape])
         for n, x in arrays.items()
     }
     return {n: shape for n, shape in shapes.items() if all(type(m) is int for m in shape)}
