@@ -159,7 +159,7 @@ def sampled(a: Any, b: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("function", "count"),
-    [(cosine, 1), (correlation, 1), (both_ends, 1), (seen_twice, 2), (sampled, 1), (crossed, 2)],
+    [(cosine, 1), (correlation, 1), (both_ends, 1), (seen_twice, 1), (sampled, 1), (crossed, 2)],
     ids=lambda x: getattr(x, "__name__", None),
 )
 @pytest.mark.parametrize("element", [np.float32, np.float64])

@@ -42,6 +42,7 @@ from minicc.passes.structured.lines import on_line
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 from minicc.passes.structured.name_sizes import name_sizes
+from minicc.passes.structured.read_through import read_through
 from minicc.passes.structured.scatter import can_scatter, lower_scatter
 
 Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
@@ -133,7 +134,7 @@ def _lower(region: Region) -> Region:
             slices[made] = b.ops[-1]
         return (made,)
 
-    return rebuild(Function("main", region), visit).body
+    return read_through(rebuild(Function("main", region), visit).body)
 
 
 def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence[Value]:

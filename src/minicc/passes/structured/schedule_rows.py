@@ -94,8 +94,9 @@ def _in_vectors(
     for op in ops:
         # where the shared dimensions fill vectors, few points of one of the op's own fit beside
         at_once = prod(min(steps.get(n, t), t) for n, t in tiles.items() if n in op.space)
+        at_most = min(most, target.registers // (2 * max(1, _sums(op))))
         for name, size in inner_tiles(op, group, lanes).items():
-            tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
+            tiles.setdefault(name, min(size, max(1, at_most * lanes // at_once)))
     grid = tuple(n for n in group.shared)
     lengths = {True: (LONGEST_CHAIN, BLOCK), False: (PLAIN_CHAIN, PLAIN_BLOCK)}
     cuts = {
@@ -104,6 +105,11 @@ def _in_vectors(
         if "add" in op.combine and not op.running
     }
     return Draft(grid, tiles, cuts, steps)
+
+
+def _sums(op: Generic) -> int:
+    """How many accumulators an op has for each point of its tile."""
+    return sum(c is not None for c in op.combine)
 
 
 def _is_streamed(
