@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 _UMATH = getattr(getattr(np, "_core", None), "umath", None)
-_STATE: Any = getattr(_UMATH, "_extobj_contextvar", None)  # of no value where nobody has set one
+# of no value where nobody has set one; None where NumPy keeps it otherwise
+STATE: Any = getattr(_UMATH, "_extobj_contextvar", None)
 with np.errstate(all="ignore"):
-    _SILENCE = None if _STATE is None else _STATE.get(None)
+    _SILENCE = None if STATE is None else STATE.get(None)
 _LOUD = {"raise", "call", "log", "print"}
 
 
 def raises() -> bool:
     """Whether NumPy is told to raise or call something where a number overflows or such."""
-    if _STATE is not None and _STATE.get(None) is None:
+    if STATE is not None and STATE.get(None) is None:
         return False
     return not _LOUD.isdisjoint(np.geterr().values())
 
@@ -29,8 +30,8 @@ class Silent:
     __slots__ = ("_before", "_own")
 
     def __enter__(self) -> None:
-        if _STATE is not None and _STATE.get(None) is None:
-            self._before = _STATE.set(_SILENCE)
+        if STATE is not None and STATE.get(None) is None:
+            self._before = STATE.set(_SILENCE)
             return
         self._before = None
         self._own = np.errstate(all="ignore")
@@ -38,6 +39,6 @@ class Silent:
 
     def __exit__(self, *error: Any) -> None:
         if self._before is not None:
-            _STATE.reset(self._before)
+            STATE.reset(self._before)
         else:
             self._own.__exit__(*error)

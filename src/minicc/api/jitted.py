@@ -97,6 +97,12 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays share memory with the arguments as NumPy's results do."""
+        inline = self._inline
+        if inline is not None and inline.direct is not None and not kwargs:
+            outputs = inline.direct.outputs(*args)
+            if outputs is not None:
+                self._served += 1
+                return inline.direct.result(outputs)
         try:
             values = self._parameters.bind(args, kwargs)
         except UserError:
@@ -135,7 +141,7 @@ class Jitted:
             found, arrays, inputs = known, call.arrays, call.inputs
         if found.hosted or found.plain:
             if call is not None:
-                self._expect(call, found)
+                self._expect(call, found, 0)
             if found.plain:
                 return self.__wrapped__(*args, **kwargs)
             self._served += 1
@@ -151,7 +157,7 @@ class Jitted:
             if type(result) is not Missed:
                 self._served += 1
                 if call is not None:
-                    self._expect(call, found)
+                    self._expect(call, found, 0 if kwargs else len(args))
                 return result
             missed = result
         except UserError as error:
@@ -168,10 +174,13 @@ class Jitted:
             self._known.drop_sizes(call)  # a guard that only the program knows
         return self._trace(call, missed)
 
-    def _expect(self, call: Call, found: Specialisation) -> None:
-        """Be ready for calls that are like this one, if it is like the one before."""
+    def _expect(self, call: Call, found: Specialisation, given: int) -> None:
+        """Be ready for calls that are like this one, if it is like the one before.
+
+        So many arguments are `given` by their places alone.
+        """
         if call.key == self._last and not self._parameters.overlaps:
-            self._inline = InlineCache.of(found, call)
+            self._inline = InlineCache.of(found, call, given)
         self._last = call.key
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.api.direct_calls import DirectCall, direct_call
 from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree, replay
 from minicc.frontends.trace.given import Reference, may_move
 from minicc.frontends.trace.objects import is_stood_in
@@ -157,12 +158,13 @@ class InlineCache:
     dicts of these; what it does not serve is looked up by its key.
     """
 
-    __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "found", "run")
+    __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "direct", "found", "run")
 
     def __init__(
         self, found: Specialisation, call: Call, leaves: Sequence[Any], nested: list[Any]
     ) -> None:
         self.found = found
+        self.direct: DirectCall | None = None
         self.run: Callable[[list[Any]], list[Any]] | None = None
         if found.compilation is not None and all(a.dtype.isnative for a in call.arrays):
             shapes = [a.shape for a in (*call.arrays, *call.inputs)]
@@ -174,13 +176,20 @@ class InlineCache:
         self._same = _same(call.arrays)
 
     @staticmethod
-    def of(found: Specialisation, call: Call) -> InlineCache | None:
-        """One for a call, if its arguments are plain and it gives no sizes as numbers."""
+    def of(found: Specialisation, call: Call, given: int) -> InlineCache | None:
+        """One for a call, if its arguments are plain and it gives no sizes as numbers.
+
+        So many arguments are `given` by their places, none if some are not.
+        """
         leaves: list[Any] = []
         nested: list[Any] = []
         _spread(call.values, leaves, nested)
-        plain = all(map(_is_plain, leaves)) and not found.sizes.given
-        return InlineCache(found, call, leaves, nested) if plain else None
+        if not all(map(_is_plain, leaves)) or found.sizes.given:
+            return None
+        cache = InlineCache(found, call, leaves, nested)
+        if cache.run is not None and given:
+            cache.direct = direct_call(found, call, given)
+        return cache
 
     def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
         """The arrays of a call, and what the program takes besides; None where it is another."""

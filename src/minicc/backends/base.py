@@ -45,7 +45,9 @@ class MemoryStore:
 # their result, the system call in which threads wait, and what CPython's built-in functions need.
 OUTSIDE = (
     *("memcpy", "memmove", "memset", "syscall"),
-    *("PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef"),
+    *("PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef", "Py_DecRef", "PyErr_Clear"),
+    *("PyContextVar_Get", "PyDict_GetItem", "PyList_New", "PyLong_AsLongLongAndOverflow"),
+    *("PyObject_CallNoArgs", "PyObject_GetAttr"),
     *("ceil", "ceilf", "floor", "floorf", "fmod", "fmodf", "rint", "rintf", "trunc", "truncf"),
 )
 TABLE_BYTES = 4096

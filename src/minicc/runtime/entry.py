@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from minicc.runtime.image import Library
 
 ENTRY = "minicc_entry"
 
-_DATA = 16  # of an array: where NumPy's `PyArrayObject` has the address of its elements
-_SIZE, _ITEMS = 16, 24  # of a list: where CPython's `PyListObject` has its length and its items
+DATA = 16  # of an array: where NumPy's `PyArrayObject` has the address of its elements
+_SIZE, ITEMS = 16, 24  # of a list: where CPython's `PyListObject` has its length and its items
 _FASTCALL = 0x80
 _DEFINITION = 4  # words
 
@@ -34,7 +35,7 @@ define internal ptr @minicc_entered(ptr %list, ptr %slots) alwaysinline nounwind
 entry:
   %size.at = getelementptr i8, ptr %list, i64 {_SIZE}
   %count = load i64, ptr %size.at
-  %items.at = getelementptr i8, ptr %list, i64 {_ITEMS}
+  %items.at = getelementptr i8, ptr %list, i64 {ITEMS}
   %arrays = load ptr, ptr %items.at
   br label %look
 look:
@@ -45,7 +46,7 @@ look:
 take:
   %array.at = getelementptr ptr, ptr %arrays, i64 %k
   %array = load ptr, ptr %array.at
-  %data.at = getelementptr i8, ptr %array, i64 {_DATA}
+  %data.at = getelementptr i8, ptr %array, i64 {DATA}
   %data = load ptr, ptr %data.at
   store ptr %data, ptr %slot
   %next = add i64 %k, 1
@@ -54,12 +55,28 @@ end:
   ret ptr %slot
 }}
 
-define ptr @{ENTRY}(ptr %self, ptr %given, i64 %count) nounwind {{
+define internal void @minicc_ran(ptr %table) alwaysinline nounwind {{
 entry:
-  %table.at = getelementptr i8, ptr %self, i64 {_DATA}
-  %table = load ptr, ptr %table.at
   %main.at = getelementptr i64, ptr %table, i64 {MAIN}
   %main = load ptr, ptr %main.at
+  %brief.at = getelementptr i64, ptr %table, i64 {BRIEF}
+  %waits = load i64, ptr %brief.at
+  %brief = icmp ne i64 %waits, 0
+  br i1 %brief, label %keep, label %release
+keep:
+  call void %main(ptr %table)
+  ret void
+release:
+  %state = call ptr @PyEval_SaveThread()
+  call void %main(ptr %table)
+  call void @PyEval_RestoreThread(ptr %state)
+  ret void
+}}
+
+define ptr @{ENTRY}(ptr %self, ptr %given, i64 %count) nounwind {{
+entry:
+  %table.at = getelementptr i8, ptr %self, i64 {DATA}
+  %table = load ptr, ptr %table.at
   %first.at = getelementptr i64, ptr %table, i64 {ARRAYS}
   %first = load i64, ptr %first.at
   %slots = getelementptr i64, ptr %table, i64 %first
@@ -68,19 +85,7 @@ entry:
   %outputs.at = getelementptr ptr, ptr %given, i64 1
   %outputs = load ptr, ptr %outputs.at
   %end = call ptr @minicc_entered(ptr %outputs, ptr %after)
-  %brief.at = getelementptr i64, ptr %table, i64 {BRIEF}
-  %waits = load i64, ptr %brief.at
-  %brief = icmp ne i64 %waits, 0
-  br i1 %brief, label %keep, label %release
-keep:
-  call void %main(ptr %table)
-  br label %done
-release:
-  %state = call ptr @PyEval_SaveThread()
-  call void %main(ptr %table)
-  call void @PyEval_RestoreThread(ptr %state)
-  br label %done
-done:
+  call void @minicc_ran(ptr %table)
   call void @Py_IncRef(ptr %self)
   ret ptr %self
 }}
@@ -91,7 +96,7 @@ _NAME = ctypes.c_char_p(b"main")
 
 
 def table_of(slots: int) -> Array:
-    """A table of so many slots, empty, with room after them for what `bound` writes there."""
+    """A table of so many slots, empty, with room after them for a function's definition."""
     return np.zeros(slots + _DEFINITION, np.uint64)
 
 
@@ -102,15 +107,23 @@ def bound(library: Library, table: Array) -> Callable[..., object]:
     `main` is, in which slot the first array's address goes, and whether the GIL is kept; it is kept
     alive by the function, and the library by who calls it.
     """
+    return built_in(library[ENTRY], table)
+
+
+def built_in(address: int, words: Array, kept: object = None) -> Callable[..., Any]:
+    """The built-in function at an address, whose `self` are the words, made by `table_of`.
+
+    What is `kept` lives as long as the function, which holds it in the place of its module.
+    """
     # CPython reads a function's definition (`PyMethodDef`) until the function is gone, and counts
     # on `self` to keep it: name, address, flags, documentation
-    definition = table[-_DEFINITION:]
+    definition = words[-_DEFINITION:]
     name = ctypes.cast(_NAME, ctypes.c_void_p).value or 0
-    definition[:] = name, library[ENTRY], _FASTCALL, 0
-    made: Callable[..., object] = _new(definition.ctypes.data, table, None)
+    definition[:] = name, address, _FASTCALL, 0
+    made: Callable[..., Any] = _new(definition.ctypes.data, words, kept)
     return made
 
 
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype = ctypes.py_object
-_new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+_new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)

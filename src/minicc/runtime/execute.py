@@ -35,6 +35,7 @@ from minicc.ir.text.extents import binding_of, number_of, spell_guard, with_deri
 from minicc.later import Later
 from minicc.limits import Holding, Limits, beyond, counted, no_memory, too_large
 from minicc.runtime.arena import Arena
+from minicc.runtime.direct import DIRECT, Wanted, direct
 from minicc.runtime.entry import bound, table_of
 from minicc.runtime.image import Library, load
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
@@ -295,6 +296,23 @@ class NativeExecutable:
             return outputs
 
         return run
+
+    def direct(
+        self, shapes: Sequence[tuple[int, ...]], wanted: Wanted
+    ) -> Callable[..., list[Array] | None] | None:
+        """What looks at a call's arguments and runs inputs of these shapes (see `runtime.direct`).
+
+        None where a run takes more than that.
+        """
+        key = tuple(shapes)
+        sizes = self._only or self._sizes.get(key) or self._sized(key, key)
+        if self._may_fail or self.donated or sizes.threads > 1 or DIRECT not in self.library:
+            return None
+        context = _Context(self.library, self._constants, self._layout, self._limits)
+        context.fit(sizes)
+        if context.arena.settles:
+            return None
+        return direct(self.library, context.table, sizes.outputs, wanted, (self, context))
 
     def _sized(
         self,

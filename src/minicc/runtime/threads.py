@@ -20,6 +20,7 @@ from minicc.backends.base import RuntimeCode
 from minicc.errors import UserError
 from minicc.later import Later
 from minicc.runtime import claims
+from minicc.runtime.direct import DIRECT, DIRECT_IR
 from minicc.runtime.entry import ENTRY, ENTRY_IR
 from minicc.runtime.image import Library, load
 from minicc.target import BASELINE, usable_processors
@@ -48,8 +49,8 @@ def runtime_code(delay: str = "", more: str = "") -> RuntimeCode:
 
     `more` is text that goes with it, in tests the function called `delay` (see `team_ir`).
     """
-    text = claims.team_ir(delay) + system.THREADS + ENTRY_IR + more
-    return RuntimeCode(text, ("minicc_worker", "minicc_close", ENTRY))
+    text = claims.team_ir(delay) + system.THREADS + ENTRY_IR + DIRECT_IR + more
+    return RuntimeCode(text, ("minicc_worker", "minicc_close", ENTRY, DIRECT))
 
 
 @cache

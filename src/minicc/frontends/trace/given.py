@@ -24,6 +24,7 @@ import numpy as np
 
 from minicc.frontends.trace.objects import MISSING, NAMESPACES
 from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.plain_guards import Numbers, plain_numbers
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder, native_element, type_of
 from minicc.frontends.trace.registry import Dispatch
@@ -398,6 +399,11 @@ class Given:
             return []
         values = self._run(numbers, arguments)
         return None if values is None else [_array(values[place]) for place in self.boxes]
+
+    def plain(self) -> Numbers | None:
+        """What must hold of the call's numbers, if that is so little that machine code can ask."""
+        leaves = {place: source for place, source, _ in self._leaves.values()}
+        return plain_numbers(leaves, self._steps.values(), self._values, self.boxes)
 
     def _run(self, numbers: Sequence[Any], arguments: Sequence[Any]) -> list[Any] | None:
         values = self._values.copy()

@@ -29,6 +29,7 @@ from minicc.ir.core import attribute_key
 _DEPTH = 6  # of containers and objects in each other
 _FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type,
           staticmethod, classmethod, property, functools.cached_property)  # fmt: skip
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")  # of functions
 _ANY = inspect.signature(lambda *args, **options: None)
 _STARRED, _OTHERS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -318,6 +319,32 @@ class Environment:
         self._reached = [*reached.values()]
         apart = set(map(id, [*named, *attributes]))
         self._compared = [c for c in self._references if id(c) not in apart]
+
+    def plain(self) -> list[tuple[Any, str, Any]] | None:
+        """What must hold, if nothing does but what names stand for, and how many there are.
+
+        Those are a dict, or an object of Python's own, a name and the value there, in a tuple that
+        is empty where there must be none; or a dict, no name and a number. None for more.
+        """
+        if self._reached or self._identities:
+            return None
+        found: list[tuple[Any, str, Any]] = []
+        for r, was, fixed in self._references:
+            now = r.now()  # an equal object, where it is not the same
+            value = () if now is MISSING else (now,)
+            if not fixed or _print_of(r, now) != was:
+                return None
+            if isinstance(r.home, Members) and type(r.home.held) is dict:
+                found.append((r.home.held, "", r.home.count))
+            elif type(r.home) is dict:
+                found.append((r.home, r.name, value))
+            elif type(r.home) is types.CellType and value:
+                found.append((r.home, "cell_contents", value))
+            elif type(r.home) is types.FunctionType and r.name in _PARTS and value:
+                found.append((r.home, r.name, value))
+            else:
+                return None
+        return found
 
     def holds(self, values: Sequence[Any] = ()) -> bool:
         """Whether all are what they were, for all arguments of a call."""

@@ -33,6 +33,7 @@ from minicc.frontends.trace.mixed import (
     require_one_type,
     takes_either,
 )
+from minicc.frontends.trace.plain_guards import within
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
@@ -139,7 +140,7 @@ class Number:
             return most is not None and element.is_integer and most <= _greatest(element)
         limits = np.iinfo(element.numpy) if element.is_integer else None
         low, high = (int(limits.min), int(limits.max)) if limits else (-(1 << 53), 1 << 53)
-        return bool(self.by_python(_within, self, low, high))
+        return bool(self.by_python(within, self, low, high))
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
@@ -241,10 +242,6 @@ def mixed_like(made: Number, *operands: Any, divides: bool = False) -> Number:
 
 def _greatest(element: DType) -> int:
     return int(np.iinfo(element.numpy).max)
-
-
-def _within(x: int, low: int, high: int) -> bool:
-    return low <= x <= high
 
 
 def has_term(x: Any) -> bool:
@@ -427,7 +424,7 @@ def _of_floats(symbol: str, x: Number, pair: tuple[Any, Any]) -> Number | None:
 def _is_near(x: Any) -> bool:
     """Whether a number is no int that floats may not hold, as far as is known while tracing."""
     if has_term(x) and x.kind is int:
-        return bool(x.by_python(_within, x, -(1 << 53), 1 << 53))
+        return bool(x.by_python(within, x, -(1 << 53), 1 << 53))
     return type(x) in (bool, float, Number) or (type(x) is int and abs(x) <= 1 << 53)
 
 

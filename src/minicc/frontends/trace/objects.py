@@ -253,12 +253,12 @@ class Members:
     BEFORE = "as it was"
 
     def __init__(self, held: Mapping[str, Any]) -> None:
-        self._held = held
-        self._count = len(self._held)
+        self.held = held
+        self.count = len(held)
 
     def get(self, name: str, default: Any = None) -> str:
         """The answer, by whatever name."""
-        return self.BEFORE if len(self._held) == self._count else "with other attributes"
+        return self.BEFORE if len(self.held) == self.count else "with other attributes"
 
 
 NAMESPACES = (dict, types.MappingProxyType, Members)  # what gives values by name

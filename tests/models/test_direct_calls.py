@@ -1,0 +1,224 @@
+"""Calls that machine code looks at: like the last ones, and never taken for others."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+from minicc.api.jitted import Jitted
+
+A = np.arange(6.0)
+SCALE = 2.0
+OBJECT = object()
+
+
+def expected(f: Callable[..., Any], *args: Any) -> Jitted:
+    """A function that machine code calls with arguments like these."""
+    jitted: Jitted = minicc.jit(f, threads=1)
+    for _ in range(4):
+        jitted(*args)
+    assert jitted._inline is not None
+    assert jitted._inline.direct is not None
+    return jitted
+
+
+def served(jitted: Jitted, *args: Any) -> bool:
+    """Whether machine code takes a call."""
+    assert jitted._inline is not None
+    assert jitted._inline.direct is not None
+    return jitted._inline.direct.outputs(*args) is not None
+
+
+def test_arrays_of_another_kind_are_left_alone() -> None:
+    f = expected(lambda x, y: x * 2 + y, A, A + 1)
+    assert served(f, A, A + 3)
+    others = (
+        *(A.astype(np.float32), A.astype(">f8"), A[:5], A[::-1], np.arange(12.0)[::2], A[None]),
+        *(
+            A.reshape(2, 3),
+            A.view(np.matrix),
+            A.tolist(),
+            1.0,
+            None,
+            np.float64(1),
+            A.view(np.int64),
+        ),
+        np.frombuffer(b"\0" + A.tobytes(), np.float64, offset=1),
+    )
+    for other in others:
+        assert not served(f, A, other)
+        assert not served(f, other, A)
+    assert not served(f, A, A)  # one array twice
+    assert not served(f, A)
+    assert not served(f, A, A + 1, A + 2)
+    np.testing.assert_array_equal(f(A, A), A * 3)
+    np.testing.assert_array_equal(f(y=A, x=A + 1), A * 3 + 2)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 1, 3)])
+@pytest.mark.parametrize("element", [np.float32, np.int8, np.bool_, np.complex128])
+def test_shapes_and_elements(shape: tuple[int, ...], element: type) -> None:
+    x: Any = np.ones(shape, element)
+    f = expected(lambda x: (x + x, [x * x, 3], x.sum()), x)
+    assert served(f, x.copy())
+    got, want = f(x), (x + x, [x * x, 3], x.sum())
+    assert [type(v) for v in got] == [type(v) for v in want]
+    np.testing.assert_array_equal(got[0], want[0])
+    np.testing.assert_array_equal(got[1][0], want[1][0])
+    assert got[2] == want[2]
+
+
+@pytest.mark.parametrize(
+    "constant", [0.0, -0.0, float("nan"), 3, -5, (1 << 63) - 1, True, "s", None]
+)
+def test_constants_are_the_same_bit_by_bit(constant: Any) -> None:
+    """The kind of a number decides what is done, so it is a constant."""
+    f = expected(lambda x, c: (x * 2, repr(c)), A, constant)
+    others = [0.0, -0.0, float("nan"), 1, 3, -5, 1 << 63, 1 << 70, True, False, "s", "t", None, 3.0]
+    for other in others:
+        assert served(f, A, other) == (repr(other) == repr(constant))
+        assert f(A, other)[1] == repr(other)
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_numbers_that_move(kind: type) -> None:
+    jitted = minicc.jit(lambda x, t: x * t + t, threads=1)
+    for k in range(6):
+        np.testing.assert_array_equal(jitted(A, kind(k)), A * k + k)
+    assert served(jitted, A, kind(100))
+    others = (1 << 70, True, np.float64(2), 2 if kind is float else 2.0, "s")
+    assert not any(served(jitted, A, other) for other in others)
+    for value in (kind(-7), kind(1 << 40), 3, 2.5, True):
+        np.testing.assert_array_equal(jitted(A, value), A * value + value)
+
+
+def test_what_the_function_reads_may_be_bound_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scaled(x: Any, by: Any = 3.0) -> Any:
+        return x * SCALE * abs(OFFSET) * by
+
+    OFFSET = -2.0
+    f = expected(scaled, A)
+    assert served(f, A)
+    monkeypatch.setitem(globals(), "abs", lambda x: 10.0)
+    assert not served(f, A)
+    np.testing.assert_array_equal(f(A), A * 60)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(f(A), A * 12)
+    OFFSET = 5.0
+    np.testing.assert_array_equal(f(A), A * 30)
+    monkeypatch.setitem(globals(), "SCALE", 1.0)
+    np.testing.assert_array_equal(f(A), A * 15)
+
+
+def test_overflows_that_are_to_raise() -> None:
+    f = expected(lambda x: x / (x - 1), A + 2)
+    with np.errstate(all="raise"):
+        assert not served(f, A)
+        with pytest.raises(FloatingPointError):
+            f(A)
+    assert served(f, A + 2)
+
+
+def test_a_call_keeps_nothing() -> None:
+    f = minicc.jit(lambda x, t: (x * t, x + t), threads=1)
+    for k in range(6):
+        f(A, k * 0.5)
+    x, t = np.arange(6.0), 3.5
+    gone, dtype = weakref.ref(x), x.dtype
+    first, second = f(x, t)
+    kept = [sys.getrefcount(v) for v in (x, dtype, t)]
+    for _ in range(1000):
+        assert served(f, x, t)
+        assert not served(f, x, 1 << 70)
+    assert [sys.getrefcount(v) for v in (x, dtype, t)] == kept
+    held = weakref.ref(first)
+    del x, first, second
+    gc.collect()
+    assert gone() is None
+    assert held() is None
+
+
+def test_the_arrays_of_the_first_calls_are_let_go() -> None:
+    x = np.arange(6.0)
+    f, gone = expected(lambda x: x * 2, x), weakref.ref(x)
+    f(A)
+    f(A)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_it_is_entered_again_while_it_makes_its_results() -> None:
+    f = expected(lambda x, t: x * t, A, 2.0)
+    inner: list[Any] = []
+
+    class Again:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            inner.append(f(A + 1, 3.0))
+
+    threshold = gc.get_threshold()
+    try:
+        for k in range(200):
+            Again()
+            gc.set_threshold(1)  # what is made next collects
+            np.testing.assert_array_equal(f(A, 0.5 + k), A * (0.5 + k))
+            gc.set_threshold(*threshold)
+    finally:
+        gc.set_threshold(*threshold)
+    assert inner
+    for got in inner:
+        np.testing.assert_array_equal(got, (A + 1) * 3)
+
+
+@pytest.mark.parametrize("size", [6, 20_000])
+def test_threads_call_at_once(size: int) -> None:
+    """The larger one runs without the GIL, so that the plan is in use when others come."""
+    x = np.arange(float(size))
+    f = expected(lambda x, t: np.sin(x) * t, x, 2.0)
+    wrong: list[float] = []
+
+    def run(t: float) -> None:
+        for _ in range(100):
+            if not np.allclose(f(x + t, t), f.__wrapped__(x + t, t), rtol=1e-12):
+                wrong.append(t)
+
+    threads = [threading.Thread(target=run, args=(float(k),)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_functions_that_do_more_are_called_by_python() -> None:
+    box = {"k": 0.0}
+
+    def counts(x: Any) -> Any:
+        box["k"] += 1
+        return x * 2
+
+    def writes(x: Any) -> Any:
+        x += 1
+        return x
+
+    def views(x: Any) -> Any:
+        return x[::2]
+
+    for f, args in ((counts, (A,)), (writes, (A.copy(),)), (views, (A,)), (sum, ([A, A],))):
+        jitted = minicc.jit(f, threads=1)
+        for _ in range(4):
+            jitted(*args)
+        inline = jitted._inline
+        assert inline is None or inline.direct is None
+    assert box["k"] == 4
