@@ -201,6 +201,49 @@ def test_threads_call_at_once(size: int) -> None:
     assert not wrong
 
 
+def add_and_sum(x: Any, y: Any, z: Any) -> Any:
+    x[1:-1] += y[2:] * z[0]
+    y *= 2
+    return x.sum(), x * 2
+
+
+def test_arguments_that_are_written_to() -> None:
+    data = [np.arange(6.0) + k for k in range(3)]
+    f = expected(add_and_sum, *[a.copy() for a in data])
+    mine, theirs = ([a.copy() for a in data] for _ in range(2))
+    for _ in range(5):
+        got, want = f(*mine), add_and_sum(*theirs)
+        assert got[0] == want[0]
+        for a, b in zip((got[1], *mine), (want[1], *theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert served(f, *mine)
+    locked = mine[0].copy()
+    locked.flags.writeable = False
+    assert not served(f, locked, *mine[1:])
+    assert served(f, *mine[:2], locked)
+    with pytest.raises(ValueError, match="read-only"):
+        f(locked, *mine[1:])
+
+
+@pytest.mark.filterwarnings("ignore::minicc.errors.PerformanceWarning")
+def test_arguments_that_are_written_to_lie_apart() -> None:
+    f = expected(add_and_sum, *[np.arange(6.0) + k for k in range(3)])
+    cases = ((0, 3, 9), (0, 9, 3), (9, 0, 3), (9, 3, 0), (0, 5, 11), (11, 5, 0), (5, 0, 11))
+    for places in cases:
+        line = np.arange(20.0)
+        assert not served(f, *[line[k : k + 6] for k in places])
+        np.testing.assert_array_equal(line, np.arange(20.0))
+    assert served(f, line[6:12], line[:6], line[12:18])
+    for places in cases:
+        mine, theirs = np.arange(20.0), np.arange(20.0)
+        parts = [mine[k : k + 6] for k in places]
+        got, want = f(*parts), add_and_sum(*[theirs[k : k + 6] for k in places])
+        np.testing.assert_array_equal(got[1], want[1])
+        np.testing.assert_array_equal(mine, theirs)
+    g = expected(lambda x, y: x * y, line[1:7], line[:6])  # which writes nothing
+    assert served(g, line[3:9], line[4:10])
+
+
 def test_functions_that_do_more_are_called_by_python() -> None:
     box = {"k": 0.0}
 
@@ -208,14 +251,14 @@ def test_functions_that_do_more_are_called_by_python() -> None:
         box["k"] += 1
         return x * 2
 
-    def writes(x: Any) -> Any:
-        x += 1
+    def gives(x: Any, y: Any) -> Any:
+        x[1:] = y[1:] * 2
         return x
 
     def views(x: Any) -> Any:
         return x[::2]
 
-    for f, args in ((counts, (A,)), (writes, (A.copy(),)), (views, (A,)), (sum, ([A, A],))):
+    for f, args in ((counts, (A,)), (gives, (A.copy(), A)), (views, (A,)), (sum, ([A, A],))):
         jitted = minicc.jit(f, threads=1)
         for _ in range(4):
             jitted(*args)

@@ -77,7 +77,7 @@ def check(seed: int) -> None:
     """Run a function beside what `jit` makes of it, on data that change from call to call."""
     mine, theirs = _Side(seed), _Side(seed)
     mine.f = minicc.jit(mine.f, threads=1)
-    for k in range(3):
+    for k in range(4):
         left, right = (np.random.default_rng(seed + k).normal(size=(2, 8)) for _ in range(2))
         found, wanted = mine.call(*left, 10 + k), theirs.call(*right, 10 + k)
         same(found, wanted, f"seed {seed} at call {k}", {})

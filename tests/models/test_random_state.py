@@ -99,7 +99,7 @@ def check(seed: int) -> None:
     """
     mine, theirs = _Side(seed), _Side(seed)
     mine.f = minicc.jit(mine.f, threads=1)
-    for k in range(3 + seed % 2):
+    for k in range(4 + seed % 2):
         for side in (mine, theirs) if k and seed % 2 else ():
             side.model, side.given = copy.deepcopy((side.model, side.given))
         x, y = (np.random.default_rng(seed + k).normal(size=8) for _ in range(2))

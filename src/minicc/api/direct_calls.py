@@ -7,14 +7,16 @@ a plan (`runtime.direct`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from minicc import errstate
+from minicc.api.segments import Segment
 from minicc.frontends.trace.objects import is_stood_in
+from minicc.frontends.trace.paths import Finish
 from minicc.frontends.trace.plain_guards import Numbers
 from minicc.frontends.trace.pytree import NUMBERS, Slot, leaves, rebuild
 from minicc.ir.arrays import Array
@@ -35,41 +37,80 @@ class DirectCall(NamedTuple):
     result: Callable[[list[Array]], Any]
 
 
+class _Run(NamedTuple):
+    """What runs, and which of a call's arrays and numbers are its inputs, by their places.
+
+    `writes` say for such a place which output is written in its memory. `result` makes the call's
+    result of the other outputs.
+    """
+
+    executable: NativeExecutable
+    inputs: Sequence[int]
+    writes: Mapping[int, int]
+    result: Callable[[list[Array]], Any]
+
+
 def direct_call(found: Specialisation, call: Call, given: int) -> DirectCall | None:
     """What serves calls that are like one whose inline cache is made, if that can be.
 
     So many of the call's arguments are `given`, and the others have their defaults.
     """
-    traced, executable = found.traced, found.compilation and found.compilation.executable
-    if traced is None or errstate.STATE is None or not isinstance(executable, NativeExecutable):
-        return None
-    numbers, names = found.given.plain(), found.environment.plain()
-    result = _result(traced.structure)
+    numbers, names, run = found.given.plain(), found.environment.plain(), _run(found, call)
     alone = len(set(map(id, call.arrays))) == len(call.arrays)
-    if numbers is None or names is None or result is None or not alone:
+    if numbers is None or names is None or run is None or errstate.STATE is None or not alone:
         return None
-    rows = _rows(call, call.fixed(found.given.moving), numbers)
-    if any(row is None or (row.input >= 0 and k >= given) for k, row in enumerate(rows)):
+    rows = _rows(call, call.fixed(found.given.moving), numbers, run)
+    if any(r is None or (max(r.input, r.output) >= 0 and k >= given) for k, r in enumerate(rows)):
         return None
     asked = [Name(*name) for name in names]
     wanted = Wanted([r for r in rows[:given] if r is not None], asked, errstate.STATE)
-    shapes = [a.shape for a in (*call.arrays, *call.inputs)]
-    outputs = executable.direct(shapes, wanted)
-    return None if outputs is None else DirectCall(outputs, result)
+    state = [*call.arrays, *call.inputs]
+    outputs = run.executable.direct([state[k].shape for k in run.inputs], wanted)
+    return None if outputs is None else DirectCall(outputs, run.result)
 
 
-def _rows(call: Call, fixed: Collection[int], others: Numbers) -> list[Row | None]:
+def _run(found: Specialisation, call: Call) -> _Run | None:
+    """What runs for a call, if that is one program, and nothing else is done."""
+    traced, root = found.traced, found.tree.root
+    if traced is None:
+        return None
+    if found.compilation is not None:
+        executable, result = found.compilation.executable, _result(traced.structure)
+        count = len(call.arrays) + len(call.inputs)
+        if result is None or not isinstance(executable, NativeExecutable):
+            return None
+        return _Run(executable, range(count), {}, result)
+    if root is None or not isinstance(root.code, Segment) or not root.code.sure:
+        return None
+    finish = root.action
+    executable = root.code.compilation.executable
+    if not isinstance(finish, Finish) or not isinstance(executable, NativeExecutable):
+        return None
+    count = len(call.arrays) + len(call.inputs)
+    writes = {target: k - count for target, k in finish.writes}
+    into = {root.inputs[k]: out for k, out in executable.donated} | dict(root.fills)
+    result = _result(finish.structure)
+    others = [k for k in range(executable.outputs) if k not in writes.values()]
+    whole = writes == into and [k - count for k in finish.results] == others
+    plain = finish.require is None and not finish.held and result is not None
+    return _Run(executable, root.inputs, writes, result) if whole and plain and result else None
+
+
+def _rows(call: Call, fixed: Collection[int], others: Numbers, run: _Run) -> list[Row | None]:
     """What each argument must be, None where that can't be said.
 
-    `fixed` are the numbers that are constants of the program; of `others` the inputs come after the
-    arrays.
+    `fixed` are the numbers that are constants of the program; those of `others` that it takes come
+    after the arrays.
     """
     rows: list[Row | None] = []
+    place = {at: k for k, at in enumerate(run.inputs)}
     arrays = numbers = 0
     for value in call.values:
         kind = type(value)
         if kind is np.ndarray:
-            rows.append(dense(value, arrays) if value.dtype.isnative else None)
+            written = run.writes.get(arrays, -1)
+            native = value.dtype.isnative
+            rows.append(dense(value, place.get(arrays, -1), written) if native else None)
             arrays += 1
         elif kind in NUMBERS:
             if kind is bool or kind is complex:
@@ -77,8 +118,8 @@ def _rows(call: Call, fixed: Collection[int], others: Numbers) -> list[Row | Non
             elif numbers in fixed:
                 rows.append(number(value) if kind is float or value in _WORDS else None)
             elif numbers in others.inputs:
-                place = len(call.arrays) + others.inputs[numbers]
-                rows.append(moving(kind, place, others.bounds.get(numbers)))
+                at = place.get(len(call.arrays) + others.inputs[numbers], -1)
+                rows.append(moving(kind, at, others.bounds.get(numbers)) if at >= 0 else None)
             elif numbers in others.bounds:
                 rows.append(None)
             else:
@@ -95,6 +136,8 @@ def _result(structure: Any) -> Callable[[list[Array]], Any] | None:
     """What makes a result of the outputs alone, and does nothing else."""
     if type(structure) is Slot and _is_plain(structure):
         return structure.of
+    if type(structure) in _STILL:
+        return lambda outputs: structure
     nested = type(structure) in (tuple, list, dict)
     if nested and all(type(x) in _STILL or _is_plain(x) for x in leaves(structure)):
         return partial(rebuild, structure)

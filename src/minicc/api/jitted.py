@@ -141,7 +141,7 @@ class Jitted:
             found, arrays, inputs = known, call.arrays, call.inputs
         if found.hosted or found.plain:
             if call is not None:
-                self._expect(call, found, 0)
+                self._expect(call, found, 0 if kwargs or found.plain else len(args))
             if found.plain:
                 return self.__wrapped__(*args, **kwargs)
             self._served += 1

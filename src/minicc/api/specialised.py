@@ -187,7 +187,7 @@ class InlineCache:
         if not all(map(_is_plain, leaves)) or found.sizes.given:
             return None
         cache = InlineCache(found, call, leaves, nested)
-        if cache.run is not None and given:
+        if given:
             cache.direct = direct_call(found, call, given)
         return cache
 

@@ -35,7 +35,8 @@ from minicc.ir.text.extents import binding_of, number_of, spell_guard, with_deri
 from minicc.later import Later
 from minicc.limits import Holding, Limits, beyond, counted, no_memory, too_large
 from minicc.runtime.arena import Arena
-from minicc.runtime.direct import DIRECT, Wanted, direct
+from minicc.runtime.direct import Wanted, direct
+from minicc.runtime.direct_code import DIRECT
 from minicc.runtime.entry import bound, table_of
 from minicc.runtime.image import Library, load
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
@@ -297,6 +298,11 @@ class NativeExecutable:
 
         return run
 
+    @property
+    def outputs(self) -> int:
+        """How many outputs it has."""
+        return len(self._layout.outputs)
+
     def direct(
         self, shapes: Sequence[tuple[int, ...]], wanted: Wanted
     ) -> Callable[..., list[Array] | None] | None:
@@ -306,13 +312,17 @@ class NativeExecutable:
         """
         key = tuple(shapes)
         sizes = self._only or self._sizes.get(key) or self._sized(key, key)
-        if self._may_fail or self.donated or sizes.threads > 1 or DIRECT not in self.library:
+        given = {(row.input, row.output) for row in wanted.rows}
+        fits = given.issuperset(self.donated) and not self._may_fail
+        if not fits or sizes.threads > 1 or DIRECT not in self.library:
             return None
         context = _Context(self.library, self._constants, self._layout, self._limits)
         context.fit(sizes)
         if context.arena.settles:
             return None
-        return direct(self.library, context.table, sizes.outputs, wanted, (self, context))
+        inputs = len(self._layout.inputs)
+        kept = self, context
+        return direct(self.library, context.table, inputs, sizes.outputs, wanted, kept)
 
     def _sized(
         self,

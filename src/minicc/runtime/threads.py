@@ -20,7 +20,7 @@ from minicc.backends.base import RuntimeCode
 from minicc.errors import UserError
 from minicc.later import Later
 from minicc.runtime import claims
-from minicc.runtime.direct import DIRECT, DIRECT_IR
+from minicc.runtime.direct_code import DIRECT, DIRECT_IR
 from minicc.runtime.entry import ENTRY, ENTRY_IR
 from minicc.runtime.image import Library, load
 from minicc.target import BASELINE, usable_processors
