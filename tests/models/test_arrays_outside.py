@@ -111,6 +111,25 @@ def test_what_changes_is_read_all_the_same() -> None:
     assert both.traces == 2
 
 
+@pytest.mark.parametrize("made", [lambda x: x[::-1], lambda x: x.astype(x.dtype.newbyteorder())])
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_what_becomes_an_array_that_machine_code_does_not_take(made: Callable[[Any], Any]) -> None:
+    """That it changes makes it an input; as it lies in the third call, it can't be one."""
+
+    def turned(x: Any, box: list[Any]) -> Any:
+        W["w"] = made(W["w"])
+        box[1] = x[2]
+        return box
+
+    jitted, x = minicc.jit(turned), np.arange(8.0)
+    put(W={"w": x.copy()})
+    want, box = W["w"], [1, 2, 3]
+    for _ in range(6):
+        want, box = made(want), jitted(x, [*box])
+        assert box == [1, 2.0, 3]
+        np.testing.assert_array_equal(W["w"], want)
+
+
 def test_conditions_see_what_is_there() -> None:
     def f(x: Any) -> Any:
         return W @ x if W[0, 0] > 0 else x - W @ x

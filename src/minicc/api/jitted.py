@@ -305,7 +305,7 @@ class Jitted:
             found = Specialisation(traced.tree or Tree(), given)
             found.add(traced, given)
             found.sizes = sizes
-            call.inputs = given.of(call.numbers, call.values) or []
+            call.take(given, traced.module is not None)
             if traced.module is not None and is_little(traced.module, sizes):
                 found.plain = "data say how many elements an array has, and little is computed"
             elif traced.module is not None:
@@ -353,7 +353,7 @@ class Jitted:
             found = Specialisation(traced.tree or tree, given)
         found.add(traced, given)
         self._patience.spend(traced.work)
-        call.inputs = given.of(call.numbers, call.values) or []
+        call.take(given, traced.module is not None)
         if traced.module is not None:
             found.run_by(self._compilation(traced.module))
         return found

@@ -61,6 +61,15 @@ class Call:
         self.names: list[str] = []
         self.loose: Key | None = None
 
+    def take(self, given: Given, hold: bool) -> None:
+        """Set the inputs to what they are for a trace of the call.
+
+        The guards `hold` where the function has not run, and changed nothing.
+        """
+        inputs = given.of(self.numbers, self.values)
+        assert inputs is not None or not hold
+        self.inputs = inputs or []
+
     def loosely(self) -> Key:
         """Its key but for extents that a program for all sizes may have as symbols."""
         if self.loose is None:

@@ -219,6 +219,7 @@ STAGES: tuple[Stage, ...] = (
         "give each op its iteration space and index maps",
         "structured",
         lower_to_structured,
+        lambda m, s: lower_to_structured(m, s.strict),
         needed=True,
     ),
     _stage("merge", "join elementwise ops into one body", "structured", merge),

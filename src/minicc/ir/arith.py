@@ -160,6 +160,15 @@ class Div(Binary, name="arith.div", compute=_wide(_divide)):
     """a / b; integers truncate toward zero, and anything by 0 is 0."""
 
 
+class DivBy(Binary, name="arith.div_by", compute=_wide(_divide)):
+    """a / b for a constant b of which `parts_of_inverse` gives parts: may be made of products.
+
+    It is the same bit for bit, but where the quotient is smaller than 2^-960.
+    """
+
+    kinds = "f"
+
+
 class FloorDiv(Binary, name="arith.floordiv", compute=_wide(_floor_divide)):
     """The largest integer not above a / b; integers by 0 give 0."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 
 from minicc.backends.llvm import circular, hyperbolic, logarithms, math
@@ -12,6 +13,7 @@ from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
 from minicc.ir.core import Op
+from minicc.ir.quotients import parts_of_inverse
 from minicc.ir.types import F32, F64, I32, DType
 
 _MANY_TIMES = {"float": 2.0**23, "double": 2.0**52}  # from which quotients are not exact
@@ -37,6 +39,7 @@ def _compare(float_predicate: str, signed: str, unsigned: str) -> Emit:
     return emit
 
 
+_DOUBLE = re.compile(r"0x[0-9A-F]{16}")  # in a constant
 _NAN = re.compile(r"0x[7F]FF(?!0{13})")  # in a constant: no infinity, whose other digits are 0
 
 
@@ -161,6 +164,22 @@ def _divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     return w.select(t, zero, w.splat(t, 0), quotient)
 
 
+def _divide_by(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    """A product with a part of the constant's inverse, to which another adds the rest."""
+    found = _DOUBLE.search(x[1])
+    parts = parts_of_inverse(_double(found[0])) if found and d is F64 and w.has_fma else None
+    if parts is None:
+        return _divide(w, t, d, x)
+    high, low = (w.splat(t, part) for part in parts)
+    return w.fma(t, x[0], high, w.binary("fmul", t, x[0], low))
+
+
+def _double(bits: str) -> float:
+    """The number that a constant is written as."""
+    number: float = struct.unpack("<d", struct.pack("<Q", int(bits, 16)))[0]
+    return number
+
+
 def _zero_signed_as(w: Writer, t: Vec, x: str) -> str:
     return w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, w.splat(t, 0.0)), (t, x))
 
@@ -279,6 +298,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.Sub: _by_kind("fsub", "sub", "sub"),
     arith.Mul: _by_kind("fmul", "mul", "mul"),
     arith.Div: _divide,
+    arith.DivBy: _divide_by,
     arith.FloorDiv: _floor_divide,
     arith.Mod: _modulo,
     arith.Max: extremum(True),

@@ -236,7 +236,7 @@ class Given:
         """Whether an array from outside is to be an input, if it can be one."""
         x = reference.value
         array = type(x) is np.ndarray or isinstance(x, np.generic)
-        return is_read(x) or (array and reference.place in self.moving)
+        return is_read(x) or (array and reference.place in self.moving and may_move(x))
 
     def move(self, references: Iterable[Reference]) -> None:
         """Begin again with numbers and arrays as inputs, for the function changes what they are.

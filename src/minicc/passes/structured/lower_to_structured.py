@@ -30,6 +30,7 @@ from minicc.ir.scan import ENDLESS, lift
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter, Space
 from minicc.ir.types import BOOL, OPAQUE, TensorType, is_free, is_index
 from minicc.ir.words import WordProduct
+from minicc.passes.structured.constant_divisors import divide_by_constants
 from minicc.passes.structured.generics import (
     Body,
     broadcast_map,
@@ -49,9 +50,13 @@ Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
 _MOST_COLUMNS = 4  # that are permuted in registers
 
 
-def lower_to_structured(module: Module) -> Module:
-    """Lower every function of a graph module; UnsupportedError names an op without a lowering."""
-    return Module("structured", [_lower_function(f) for f in module.functions])
+def lower_to_structured(module: Module, strict: bool = True) -> Module:
+    """Lower every function of a graph module; UnsupportedError names an op without a lowering.
+
+    Where mathematics are not `strict`, quotients by constants may be made of products.
+    """
+    made = Module("structured", [_lower_function(f) for f in module.functions])
+    return made if strict else divide_by_constants(made)
 
 
 def _lower_function(function: Function) -> Function:
@@ -98,7 +103,6 @@ def _lower(region: Region) -> Region:
         for op in region.ops
         if isinstance(op, graph.Constant) and prod(op.value.type.extents) == 1
     }
-
     slices: dict[Value, Any] = {}
     known = {op.result: op.value for op in region.ops if isinstance(op, graph.Constant)}
     pads = {op.result: op for op in region.ops if isinstance(op, graph.Pad)}
