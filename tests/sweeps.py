@@ -22,5 +22,5 @@ def part(cases: Iterable[T], every: int) -> list[T]:
 
 
 def examples(most: int) -> int:
-    """How many examples of so many hypothesis draws: a quarter, or all."""
-    return most if WHOLE else max(1, most // 4)
+    """How many examples of so many hypothesis draws: a sixth, or all."""
+    return most if WHOLE else max(1, most // 6)

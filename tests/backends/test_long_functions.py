@@ -75,7 +75,7 @@ def chain(count: int, shape: tuple[int, ...], element: DType) -> Module:
 
 @pytest.mark.parametrize(
     ("shape", "element", "target"),
-    part(itertools.product([(), (13,)], [F32, F64, F16], _RUNNABLE), 5),
+    part(itertools.product([(), (13,)], [F32, F64, F16], _RUNNABLE), 7),
     ids=str,
 )
 def test_same_bits_from_calls(

@@ -27,7 +27,7 @@ _SHAPES = ((4, 4), (5, 64), (64, 5), (16, 16), (21, 13), (2, 9, 35), (40, 3, 6, 
 _TURNED = product(_SHAPES, ("f32", "f64", "i8", "bf16", "bool"), _RUNNABLE)
 
 
-@pytest.mark.parametrize(("shape", "dtype", "target"), part(_TURNED, 2))
+@pytest.mark.parametrize(("shape", "dtype", "target"), part(_TURNED, 3))
 def test_axes_change_places(shape: tuple[int, ...], dtype: str, target: str) -> None:
     element = DTYPES[dtype]
     x = np.arange(np.prod(shape)).reshape(shape) % 251 % 127
@@ -65,7 +65,7 @@ _TILES = [(4, 4), (14, 32), (6, 16), (7, 5), (16, 21), (5, 3, 8), (3, 6, 4)]
 _WRITTEN = product(_TILES, ["f32", "f64", "u8", "bool"], _RUNNABLE)
 
 
-@pytest.mark.parametrize(("tile", "dtype", "target"), part(_WRITTEN, 2), ids=str)
+@pytest.mark.parametrize(("tile", "dtype", "target"), part(_WRITTEN, 3), ids=str)
 def test_tiles_are_written_across(tile: tuple[int, ...], dtype: str, target: str) -> None:
     """All but the last axis lie side by side in memory, and the last one's elements are apart."""
     element = DTYPES[dtype]

@@ -34,7 +34,7 @@ SHARDS = 24
 EVERY = 48  # of so many tests, one is run here with free dimensions and with constants
 
 
-@pytest.mark.parametrize("shard", part(range(SHARDS), 8))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 12))
 def test_backend(shard: int) -> None:
     known = listed()
     wrong: list[str] = []
@@ -71,7 +71,7 @@ def test_the_interpreter_on_nodes() -> None:
     """Between these and the cases of `test_onnx_ops` every operator is tried."""
     enter_all()
     tried = {case.op for case in CASES}
-    taken, passed = set(part(range(len(node_cases())), 3)), 0
+    taken, passed = set(part(range(len(node_cases())), 4)), 0
     for number, case in enumerate(node_cases()):
         if case.name.startswith("test_bernoulli"):
             continue  # what those expect was drawn, by a generator that stood elsewhere

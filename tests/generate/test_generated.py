@@ -42,7 +42,7 @@ def test_hostile_files(shard: int) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("shard", part(range(SHARDS), 4))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 6))
 def test_random_functions(shard: int) -> None:
     seeds = range(shard, FUNCTIONS, SHARDS)
     found = {seed: texts for seed in seeds if (texts := judge_function(drawn(seed)).found)}

@@ -224,7 +224,7 @@ FAMILIES = (attentions, microsofts, others, transforms, comparisons)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 
-@pytest.mark.parametrize("name", part(CASES, 2))
+@pytest.mark.parametrize("name", part(CASES, 3))
 def test_one_program_for_all_sizes(name: str) -> None:
     check(CASES[name])
 

@@ -304,7 +304,7 @@ def test_comprehensions_that_no_loop_stacks() -> None:
         compare(f)
 
 
-@pytest.mark.parametrize("k", part(range(len(LISTS)), 2))
+@pytest.mark.parametrize("k", part(range(len(LISTS)), 3))
 def test_what_the_elements_of_lists_are(k: int) -> None:
     compare(LISTS[k])
 

@@ -80,7 +80,7 @@ def agree(function: Callable[..., Any], rows: int, keys: int, band: bool) -> Non
 SIZES = ((1100, 1100), (700, 1250), (1250, 700))
 
 
-@pytest.mark.parametrize(("name", "sizes"), part(product(BANDS, SIZES), 4))
+@pytest.mark.parametrize(("name", "sizes"), part(product(BANDS, SIZES), 6))
 def test_bands(name: str, sizes: tuple[int, int]) -> None:
     agree(selected(BANDS[name], -np.inf), *sizes, band=True)
 

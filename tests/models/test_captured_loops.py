@@ -687,7 +687,7 @@ def drawn(seed: int) -> tuple[Function, str]:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize("seed", part(range(64), 3))
+@pytest.mark.parametrize("seed", part(range(64), 4))
 def test_random_loops(seed: int) -> None:
     f, text = drawn(seed)
     rng = np.random.default_rng(seed)

@@ -102,7 +102,7 @@ KINDS = itertools.product(
 )
 
 
-@pytest.mark.parametrize(("size", "function", "copied", "steps"), part(KINDS, 3))
+@pytest.mark.parametrize(("size", "function", "copied", "steps"), part(KINDS, 4))
 def test_blocks_of_all_kinds(
     size: int, function: Callable[..., Any], copied: tuple[int, ...], steps: tuple[int, int]
 ) -> None:

@@ -152,7 +152,7 @@ def compared(model: ModelProto, feed: Mapping[str, Array], want: Sequence[Any]) 
     return hosted(session)
 
 
-@pytest.mark.parametrize("case", part(CASES, 32), ids=str)
+@pytest.mark.parametrize("case", part(CASES, 48), ids=str)
 def test_as_many_rounds_as_are_counted(case: tuple[str, int | None, int, int, bool]) -> None:
     compare, _, element, start, limited = case
     session = InferenceSession(counting(*case).SerializeToString())

@@ -427,7 +427,7 @@ def same(have: Any, want: Any) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize(("f", "threads"), part(product([*CAPTURED, *OTHERS], [1, 2]), 2))
+@pytest.mark.parametrize(("f", "threads"), part(product([*CAPTURED, *OTHERS], [1, 2]), 3))
 def test_values_and_types(f: Callable[[Any], Any], threads: int) -> None:
     g = minicc.jit(f, threads=threads)
     rng = np.random.default_rng(0)

@@ -524,7 +524,7 @@ FAMILIES = (windows, resizes, attentions, samplings, rest, sequences, scatters, 
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 
-@pytest.mark.parametrize("name", part(CASES, 17))
+@pytest.mark.parametrize("name", part(CASES, 25))
 def test_one_program_gives_what_the_model_with_numbers_means(name: str) -> None:
     check(CASES[name])
 

@@ -20,7 +20,7 @@ CASES = list(itertools.product(("CumSum", "CumProd"), range(3), (0, 1), (0, 1)))
 
 @pytest.mark.parametrize(
     ("dtype", "axis", "target"),
-    part(itertools.product(["f4", "f8", "f2", "i4", "u1"], range(3), RUNNABLE), 4),
+    part(itertools.product(["f4", "f8", "f2", "i4", "u1"], range(3), RUNNABLE), 6),
 )
 def test_rows_of_any_length(dtype: str, axis: int, target: str) -> None:
     """As NumPy has it, also where a NaN comes: what is before it does not change."""
@@ -46,7 +46,7 @@ def so_far(x: Any, op: str, axis: int, exclusive: int, reverse: int) -> Any:
     return np.flip(out, axis) if reverse else out
 
 
-@pytest.mark.parametrize(("op", "axis", "exclusive", "reverse"), part(CASES, 2))
+@pytest.mark.parametrize(("op", "axis", "exclusive", "reverse"), part(CASES, 3))
 def test_cumulative(op: str, axis: int, exclusive: int, reverse: int) -> None:
     node = NODE(op, ["x", "axis"], ["y"], exclusive=exclusive, reverse=reverse)
     held = [numpy_helper.from_array(np.array(axis), "axis")]

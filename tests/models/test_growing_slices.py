@@ -103,6 +103,6 @@ def test_captured(text: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 @pytest.mark.parametrize("first", [1, 2])
-@pytest.mark.parametrize("name", part(OTHERS, 3))
+@pytest.mark.parametrize("name", part(OTHERS, 4))
 def test_right(name: str, first: int) -> None:
     compare(function_of(OTHERS[name], first), ((N,), (N,), (N, N)))

@@ -439,6 +439,6 @@ class _Known:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", part(range(40), 4))
+@pytest.mark.parametrize("seed", part(range(40), 6))
 def test_random_loops(seed: int) -> None:
     agree(*_Known(seed).function(), seed)

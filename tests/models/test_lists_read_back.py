@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.generate.functions.oracle import differences
 from tests.generate.functions.program import loaded
+from tests.sweeps import part
 
 import minicc
 
@@ -243,7 +244,7 @@ class _Growth:
         return [f"        if {self.asked()}:", f"            xs.append({self.element()})"]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", part(range(30), 3))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_random_functions(seed: int) -> None:
     text = _Growth(seed).text

@@ -218,7 +218,7 @@ def statement(rng: random.Random, names: list[str]) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize("seed", part(range(60), 3))
+@pytest.mark.parametrize("seed", part(range(60), 4))
 def test_random_places(seed: int) -> None:
     rng = random.Random(seed)
     ranges = ["range(3, 16)", "range(16, 3, -1)", "range(3, 19)", "range(3, 20, 2)"]

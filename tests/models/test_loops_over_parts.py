@@ -163,7 +163,7 @@ def compare(f: Callable[..., Any], g: Any, given: tuple[Any, ...]) -> None:
 TYPES = (np.int64, np.uint32, np.int16, np.uint64)
 
 
-@pytest.mark.parametrize(("f", "dtype"), part(product(CAPTURED, TYPES), 5))
+@pytest.mark.parametrize(("f", "dtype"), part(product(CAPTURED, TYPES), 7))
 def test_as_numpy(f: Callable[..., Any], dtype: Any) -> None:
     g = minicc.jit(f)
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -173,7 +173,7 @@ def test_as_numpy(f: Callable[..., Any], dtype: Any) -> None:
             compare(f, g, pointers(seed, dtype, False))
 
 
-@pytest.mark.parametrize(("f", "dtype"), part(product(CAPTURED, (np.int64, np.uint8)), 2))
+@pytest.mark.parametrize(("f", "dtype"), part(product(CAPTURED, (np.int64, np.uint8)), 3))
 def test_any_ends(f: Callable[..., Any], dtype: Any) -> None:
     """Ends that are negative, beyond the array, or out of order mean what they mean to NumPy."""
     g = minicc.jit(f)

@@ -268,7 +268,7 @@ def same(got: Any, want: Any) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", part(range(40), 4))
+@pytest.mark.parametrize("seed", part(range(40), 6))
 def test_random_loops(seed: int) -> None:
     agree(*Drawn(seed).function(), seed)
 

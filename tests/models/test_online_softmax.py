@@ -91,7 +91,7 @@ def loops_of(function: Callable[..., Any], arrays: Arrays, **options: Any) -> in
     return len(sliced)
 
 
-@pytest.mark.parametrize("name", part(CASES, 2))
+@pytest.mark.parametrize("name", part(CASES, 3))
 def test_blocks_of_keys(name: str) -> None:
     function, arrays = CASES[name]
     assert loops_of(function, arrays)

@@ -96,7 +96,7 @@ PROGRAMS = [
 CASES = [*product(PROGRAMS, [np.float64, np.float32, np.complex128], ["fast", "strict"])]
 
 
-@pytest.mark.parametrize(("program", "dtype", "math"), part(CASES, 6))
+@pytest.mark.parametrize(("program", "dtype", "math"), part(CASES, 9))
 def test_at_all_sizes(program: Callable[..., Any], dtype: Any, math: str) -> None:
     jitted = minicc.jit(program, math=math)
     rng = np.random.default_rng(7)

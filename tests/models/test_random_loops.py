@@ -10,6 +10,7 @@ import pytest
 from tests.generate.functions.program import loaded
 from tests.models.phrases import Phrases, outcome
 from tests.models.test_state import same
+from tests.sweeps import part
 
 import minicc
 
@@ -83,7 +84,7 @@ def check(seed: int) -> None:
         same(found, wanted, f"seed {seed} at call {k}", {})
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", part(range(60), 3))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_random_functions(seed: int) -> None:
     check(seed)

@@ -122,7 +122,7 @@ OTHERS: list[Function] = [pairs, within, of_the_loop_around, as_data_say, one_ar
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize(("f", "when"), part(product([*CAPTURED, *OTHERS], WHEN), 3))
+@pytest.mark.parametrize(("f", "when"), part(product([*CAPTURED, *OTHERS], WHEN), 4))
 def test_elements_of_some_rounds(f: Function, when: str) -> None:
     jitted = minicc.jit(f, threads=1)
     for seed in range(2):

@@ -75,7 +75,7 @@ def reference(op: str, way: str, feed: dict[str, Array], linear: bool) -> list[A
 
 
 @pytest.mark.parametrize(
-    ("op", "way", "extras", "steps"), part(product(GATES, WAYS, EXTRAS, (1, 3, 40)), 4)
+    ("op", "way", "extras", "steps"), part(product(GATES, WAYS, EXTRAS, (1, 3, 40)), 6)
 )
 def test_cells(op: str, way: str, extras: tuple[str, ...], steps: int) -> None:
     rng = np.random.default_rng(steps)

@@ -154,7 +154,7 @@ def test_parts_at_the_number_of_the_round_are_compiled(name: str) -> None:
     assert len(session._compiled) == 1
 
 
-@pytest.mark.parametrize(("name", "size"), part(product(COMPILED, (0, 1, 3, 12)), 3))
+@pytest.mark.parametrize(("name", "size"), part(product(COMPILED, (0, 1, 3, 12)), 4))
 def test_parts_of_known_extents(name: str, size: int) -> None:
     session = InferenceSession(model(COMPILED[name], size).SerializeToString(), threads=1)
     check(COMPILED[name], session, 2, size)

@@ -123,7 +123,7 @@ def elementwise() -> tuple[ModelProto, Feed]:
     return made, {"x": normal(13, 37)}
 
 
-@pytest.mark.parametrize("make", part([residual, attention, recurrent, branching, elementwise], 2))
+@pytest.mark.parametrize("make", part([residual, attention, recurrent, branching, elementwise], 3))
 def test_the_text_of_every_stage_runs_as_the_model(make: Any, tmp_path: Path) -> None:
     """The same values, and the same bits from `tile` on, where no more sums are reordered."""
     proto, feed = make()
@@ -134,7 +134,7 @@ def test_the_text_of_every_stage_runs_as_the_model(make: Any, tmp_path: Path) ->
     want = session.run(None, feed)
     files = sorted((tmp_path / "dump").glob("*.mcc"))
     assert len(files) == len(STAGES)
-    for number, file in part(enumerate(files), 2):
+    for number, file in part(enumerate(files), 3):
         text = InferenceSession(file, threads=2)
         assert [o.name for o in text.get_outputs()] == [o.name for o in session.get_outputs()]
         got = text.run(None, feed)
@@ -161,7 +161,7 @@ def file_of(folder: Path, stage: str) -> str:
     return str(next(folder.glob(f"*-{stage}.mcc")))
 
 
-@pytest.mark.parametrize("stage", part(["specialise", "lower-to-structured", "tile", "hoist"], 2))
+@pytest.mark.parametrize("stage", part(["specialise", "lower-to-structured", "tile", "hoist"], 3))
 def test_commands_take_a_text(dump: Path, stage: str) -> None:
     file, given = file_of(dump, stage), ("--input", f"x=@{dump / 'x.npy'}")
     run = invoke("run", file, *given, "--expected", f"y=@{dump / 'y.npy'}", "--threads", "1")
@@ -254,7 +254,7 @@ def test_stages_can_be_left_out(dump: Path) -> None:
     model, x = str(dump / "model.onnx"), np.load(dump / "x.npy")
     want = np.load(dump / "y.npy")
     optional = [s.name for s in STAGES if not s.needed]
-    for skip in ([name] for name in part(optional, 2)):
+    for skip in ([name] for name in part(optional, 3)):
         got = InferenceSession(model, options=Options(skip=skip)).run(None, {"x": x})[0]
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=skip[0])
     got = InferenceSession(model, options=Options(skip=optional)).run(None, {"x": x})[0]

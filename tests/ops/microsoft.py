@@ -92,7 +92,7 @@ def in_forms(cases: Mapping[str, Case]) -> pytest.MarkDecorator:
         for name, case in cases.items()
         for free in ((False, True) if case.free else (False,))
     }
-    taken = part(pairs, 3)
+    taken = part(pairs, 4)
     return pytest.mark.parametrize(("case", "free"), [pairs[name] for name in taken], ids=taken)
 
 

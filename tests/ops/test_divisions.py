@@ -52,7 +52,7 @@ def pairs(dtype: str) -> tuple[Any, Any]:
         product(
             range(4), ["f4", "f8", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"], RUNNABLE
         ),
-        3,
+        4,
     ),
 )
 def test_as_numpy_has_it(k: int, dtype: str, target: str) -> None:

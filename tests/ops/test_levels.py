@@ -374,7 +374,7 @@ def check(case: Case, got: Array, want: Array, where: str) -> None:
     assert np.all(np.abs(got[finite] - want[finite]) <= allowed), where
 
 
-@pytest.mark.parametrize("case", part(CASES, 7), ids=lambda c: c.name)
+@pytest.mark.parametrize("case", part(CASES, 10), ids=lambda c: c.name)
 def test_levels_and_targets(case: Case) -> None:
     def body(b: Builder, *args: Value) -> Sequence[Value]:
         return [case.build(b, *args)]

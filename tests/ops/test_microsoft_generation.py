@@ -134,7 +134,7 @@ def feed_of(seed: int, op: str) -> tuple[dict[str, Array], dict[str, Any]]:
     return feed, {"no_repeat_ngram_size": (0, 2, 1, 3)[seed]}
 
 
-@pytest.mark.parametrize(("seed", "known"), part(FORMS, 8))
+@pytest.mark.parametrize(("seed", "known"), part(FORMS, 12))
 def test_greedy_search(seed: int, known: bool) -> None:
     feed, options = feed_of(seed, "GreedySearch")
     constants = [n for n in feed if n != "input_ids"] if known else []
@@ -150,7 +150,7 @@ def test_greedy_search(seed: int, known: bool) -> None:
     np.testing.assert_array_equal(session.run(None, given)[0], wanted)
 
 
-@pytest.mark.parametrize(("seed", "known"), part(FORMS, 8))
+@pytest.mark.parametrize(("seed", "known"), part(FORMS, 12))
 def test_beam_search(seed: int, known: bool) -> None:
     feed, options = feed_of(seed, "BeamSearch")
     constants = [n for n in feed if n != "input_ids"] if known else []
@@ -181,7 +181,7 @@ def same(got: list[Array], wanted: list[Array], start: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "op"), part([(seed, op) for op in ("GreedySearch", "BeamSearch") for seed in SEEDS], 5)
+    ("seed", "op"), part([(seed, op) for op in ("GreedySearch", "BeamSearch") for seed in SEEDS], 7)
 )
 def test_like_onnxruntime(seed: int, op: str) -> None:
     feed, options = feed_of(seed, op)
@@ -220,7 +220,7 @@ def test_of_features(op: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "custom"), part([(seed, custom) for custom in (0, 1) for seed in SEEDS], 5)
+    ("seed", "custom"), part([(seed, custom) for custom in (0, 1) for seed in SEEDS], 7)
 )
 def test_sampling(seed: int, custom: int) -> None:
     """The draws are those of ONNX Runtime's generator."""

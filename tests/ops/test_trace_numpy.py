@@ -109,7 +109,7 @@ UNARY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "dtype"), part(product(UNARY, DTYPES), 2), ids=str)
+@pytest.mark.parametrize(("name", "dtype"), part(product(UNARY, DTYPES), 3), ids=str)
 def test_unary(name: str, dtype: Any) -> None:
     ufunc = getattr(np, name)
     x = (
@@ -230,7 +230,7 @@ MOVES: list[Function] = [
 
 
 @pytest.mark.parametrize(
-    ("number", "dtype"), part(product(range(len(MOVES)), ["f4", "i4", "?"]), 2)
+    ("number", "dtype"), part(product(range(len(MOVES)), ["f4", "i4", "?"]), 3)
 )
 def test_movement(number: int, dtype: str) -> None:
     if dtype == "?" and "round" in MOVES[number].__code__.co_names:

@@ -119,7 +119,7 @@ def layer(shape: tuple[int, ...], outputs: int) -> tuple[Module, list[Array], Ar
     return made, inputs, run(made, inputs)[0]
 
 
-@pytest.mark.parametrize(("shape", "m", "target"), part(product(_SHAPES, POINTS, _RUNNABLE), 7))
+@pytest.mark.parametrize(("shape", "m", "target"), part(product(_SHAPES, POINTS, _RUNNABLE), 10))
 def test_every_stage(
     shape: tuple[int, ...], m: int, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ CASES = [
 TARGETS = ["x86-64", "avx2", "avx512", "alder-lake", "sapphire-rapids"]
 
 
-@pytest.mark.parametrize(("case", "target"), part(itertools.product(CASES, TARGETS), 2))
+@pytest.mark.parametrize(("case", "target"), part(itertools.product(CASES, TARGETS), 3))
 def test_the_form_that_fits_is_taken(case: tuple[Any, Any, str, str], target: str) -> None:
     left, right, pairs, best = case
     args = numbers(left, 33, 64), numbers(right, 64, 40)

@@ -466,7 +466,7 @@ def test_a_model_cut_anywhere() -> None:
             session(data[:end])
 
 
-@pytest.mark.parametrize("seed", part(range(4), 2))
+@pytest.mark.parametrize("seed", part(range(4), 3))
 def test_a_model_with_other_bytes(seed: int) -> None:
     data, rng = network(), random.Random(seed)
     for _ in range(60):
@@ -482,7 +482,7 @@ _ODD = ("%", "{", "}", '"', "nan", "[", "]", "none", "true", "f64", "index", "'x
 
 
 @pytest.mark.parametrize(
-    "stage", part(["specialise", "lower-to-structured", "bufferize", "plan-memory"], 2)
+    "stage", part(["specialise", "lower-to-structured", "bufferize", "plan-memory"], 3)
 )
 def test_a_text_with_other_tokens(stage: str, tmp_path: Path) -> None:
     made: dict[str, Module] = {}

@@ -36,7 +36,7 @@ def _with(case: Case, name: str, value: Any) -> bytes:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(("op", "name", "value"), part(_forms(), 48))
+@pytest.mark.parametrize(("op", "name", "value"), part(_forms(), 72))
 def test_it_runs_or_is_told(op: str, name: str, value: Any) -> None:
     error: MiniccError | None = None
     results: list[Any] = []

@@ -118,7 +118,7 @@ def _output(script: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("threads", part(["1", "2", "4"], 2))
+@pytest.mark.parametrize("threads", part(["1", "2", "4"], 3))
 def test_interrupted_at_each_line_of_a_first_run(threads: str) -> None:
     assert _output(_EACH_LINE, threads, "run", "1") == "0 True"
 
@@ -127,7 +127,7 @@ def test_interrupted_at_lines_of_a_compilation() -> None:
     assert _output(_EACH_LINE, "2", "compile", "7") == "0 True"
 
 
-@pytest.mark.parametrize("threads", part(["1", "2", "4"], 2))
+@pytest.mark.parametrize("threads", part(["1", "2", "4"], 3))
 def test_signals_at_any_time(threads: str) -> None:
     assert _output(_SIGNALS, threads) == "[0, 1]"
 

@@ -71,7 +71,7 @@ def shared(made: Module, target: str) -> list[str]:
     return [name for group in groups for name in group.shared]
 
 
-@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 5))
+@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 7))
 def test_the_same_bits_as_apart(
     monkeypatch: pytest.MonkeyPatch,
     layer: tuple[int, ...],
@@ -113,7 +113,7 @@ def free_layers(kernel: int, stride: int, edge: int, channels: int) -> Module:
     return Module("graph", [Function("main", Region((x,), b.ops, (z, y)))])
 
 
-@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 5))
+@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 7))
 def test_free_sizes_are_counted_as_one(
     monkeypatch: pytest.MonkeyPatch, layer: tuple[int, ...], target: str
 ) -> None:

@@ -62,7 +62,7 @@ def _fetched(
     return panel, found
 
 
-@pytest.mark.parametrize(("target", "free", "rows"), part(KINDS, 2))
+@pytest.mark.parametrize(("target", "free", "rows"), part(KINDS, 3))
 def test_each_panel_is_fetched_while_the_one_before_is_read(
     rows: int, free: bool, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +84,7 @@ def test_panels_of_an_op_without_tiles_are_fetched_too() -> None:
     np.testing.assert_array_equal(made[0], np.full((7, COLUMNS), DEPTH, np.float32))
 
 
-@pytest.mark.parametrize("seed", part(range(12), 2))
+@pytest.mark.parametrize("seed", part(range(12), 3))
 def test_nothing_is_fetched_where_there_are_no_columns(seed: int) -> None:
     x = Value(TensorType(F32, (5, 1)), "x")
     b = Builder(("nothing",))

@@ -210,7 +210,7 @@ def test_batches_of_small_images(channels: int, size: tuple[int, int], target: s
             np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-3, err_msg=str(n))
 
 
-@pytest.mark.parametrize(("name", "target"), part(product(CASES, TARGETS), 3))
+@pytest.mark.parametrize(("name", "target"), part(product(CASES, TARGETS), 4))
 def test_every_stage_at_some_sizes(name: str, target: str) -> None:
     module, types, many = module_of(name)
     chosen = [inputs_at(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]

@@ -89,7 +89,7 @@ def _given(dtype: str, shape: tuple[int, ...]) -> Array:
 
 @pytest.mark.parametrize(
     ("body", "dtype", "target"),
-    part(product([_each, _along, _sums, _stepped, _woven], _TYPES, _RUNNABLE), 2),
+    part(product([_each, _along, _sums, _stepped, _woven], _TYPES, _RUNNABLE), 3),
 )
 def test_machine_code(body: Body, dtype: str, target: str) -> None:
     if body is _sums and DTYPES[dtype].kind == "b":

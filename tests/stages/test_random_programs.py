@@ -34,7 +34,7 @@ def close(got: list[Array], want: list[Array], where: str) -> None:
         np.testing.assert_allclose(g, w, rtol=2e-5, atol=2e-5 * scale, err_msg=where)
 
 
-@pytest.mark.parametrize("target", part(_RUNNABLE, 2))
+@pytest.mark.parametrize("target", part(_RUNNABLE, 3))
 @_SETTINGS
 @given(programs())
 def test_every_stage_and_machine_code(target: str, made: tuple[Module, list[Array]]) -> None:

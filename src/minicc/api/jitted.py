@@ -133,6 +133,8 @@ class Jitted:
         run = None
         if inline is not None and served is not None:
             found, (arrays, inputs), run = inline.found, served, inline.run
+            if not inline.seen:
+                inline.look(values, arrays, inputs, 0 if kwargs else len(args))
         else:
             call = Call(*self._parameters.key(values), values)
             known = self._known.find(call)
@@ -141,7 +143,7 @@ class Jitted:
             found, arrays, inputs = known, call.arrays, call.inputs
         if found.hosted or found.plain:
             if call is not None:
-                self._expect(call, found, 0 if kwargs or found.plain else len(args))
+                self._expect(call, found)
             if found.plain:
                 return self.__wrapped__(*args, **kwargs)
             self._served += 1
@@ -157,7 +159,7 @@ class Jitted:
             if type(result) is not Missed:
                 self._served += 1
                 if call is not None:
-                    self._expect(call, found, 0 if kwargs else len(args))
+                    self._expect(call, found)
                 return result
             missed = result
         except UserError as error:
@@ -174,13 +176,10 @@ class Jitted:
             self._known.drop_sizes(call)  # a guard that only the program knows
         return self._trace(call, missed)
 
-    def _expect(self, call: Call, found: Specialisation, given: int) -> None:
-        """Be ready for calls that are like this one, if it is like the one before.
-
-        So many arguments are `given` by their places alone.
-        """
+    def _expect(self, call: Call, found: Specialisation) -> None:
+        """Be ready for calls that are like this one, if it is like the one before."""
         if call.key == self._last and not self._parameters.overlaps:
-            self._inline = InlineCache.of(found, call, given)
+            self._inline = InlineCache.of(found, call)
         self._last = call.key
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:

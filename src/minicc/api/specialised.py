@@ -167,13 +167,14 @@ class InlineCache:
     dicts of these; what it does not serve is looked up by its key.
     """
 
-    __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "direct", "found", "run")
+    __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "direct", "found", "run", "seen")
 
     def __init__(
         self, found: Specialisation, call: Call, leaves: Sequence[Any], nested: list[Any]
     ) -> None:
         self.found = found
         self.direct: DirectCall | None = None
+        self.seen = False
         self.run: Callable[[list[Any]], list[Any]] | None = None
         if found.compilation is not None and all(a.dtype.isnative for a in call.arrays):
             shapes = [a.shape for a in (*call.arrays, *call.inputs)]
@@ -185,20 +186,24 @@ class InlineCache:
         self._same = _same(call.arrays)
 
     @staticmethod
-    def of(found: Specialisation, call: Call, given: int) -> InlineCache | None:
-        """One for a call, if its arguments are plain and it gives no sizes as numbers.
-
-        So many arguments are `given` by their places, none if some are not.
-        """
+    def of(found: Specialisation, call: Call) -> InlineCache | None:
+        """One for a call, if its arguments are plain and it gives no sizes as numbers."""
         leaves: list[Any] = []
         nested: list[Any] = []
         _spread(call.values, leaves, nested)
-        if not all(map(_is_plain, leaves)) or found.sizes.given:
-            return None
-        cache = InlineCache(found, call, leaves, nested)
-        if given:
-            cache.direct = direct_call(found, call, given)
-        return cache
+        plain = all(map(_is_plain, leaves)) and not found.sizes.given
+        return InlineCache(found, call, leaves, nested) if plain else None
+
+    def look(self, values: Sequence[Any], arrays: list[Any], inputs: list[Any], given: int) -> None:
+        """Have machine code look at calls from now on, if it can, as this one was served.
+
+        So many arguments are `given` by their places, none if some are not.
+        """
+        self.seen = True
+        if given and not self.found.plain:
+            call = Call((), arrays, [v for v in values if type(v) in NUMBERS], values)
+            call.inputs = inputs
+            self.direct = direct_call(self.found, call, given)
 
     def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
         """The arrays of a call, and what the program takes besides; None where it is another."""
