@@ -1,9 +1,11 @@
-"""Let ops read through views that only add or drop axes of one element.
+"""Let ops read sums through views that only add or drop axes of one element.
 
-    %v = reshape(x) : f32[8,1]   %y = generic(v) { maps = [[d0, 0], ...] }
-    -->   %y = generic(x) { maps = [[d0], ...] }
+    %x = generic(a) add   %v = reshape(x) : f32[8,1]   %y = generic(v) { maps = [[d0, 0], ...] }
+    -->   %x = generic(a) add   %y = generic(x) { maps = [[d0], ...] }
 
-What makes `x` and what reads the view are neighbours then, which may be merged or fused.
+What combines and what reads the view are neighbours then, which may be fused. What only moves or
+computes elements is left: merged with its readers, it would be read where these stand, and if it is
+of the state of a loop, that may have been written to before.
 """
 
 from __future__ import annotations
@@ -18,16 +20,21 @@ from minicc.ir.structured import Generic, Reshape
 
 
 def read_through(region: Region) -> Region:
-    """The ops of a region, of which generics read no views that lie as what is viewed."""
+    """The ops of a region, of which generics read no views that lie as the sums they are of."""
     forward: dict[Value, Value] = {}
     views: dict[Value, Value] = {}
+    sums: set[Value] = set()
     ops = []
     for op in region.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands]) if forward else op
         if isinstance(fresh, Generic) and not views.keys().isdisjoint(fresh.operands):
             fresh = _read_through(fresh, views)
         elif isinstance(fresh, Reshape) and _long(fresh.x) == _long(fresh.result):
-            views[fresh.result] = views.get(fresh.x, fresh.x)
+            x = views.get(fresh.x, fresh.x)
+            if x in sums:
+                views[fresh.result] = x
+        if isinstance(fresh, Generic) and any(fresh.combine):
+            sums.update(fresh.results)
         for old, new in zip(op.results, fresh.results, strict=True):
             if old is not new:
                 new.hint = new.hint or old.hint
