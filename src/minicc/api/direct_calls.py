@@ -18,7 +18,7 @@ from minicc.api.segments import Segment
 from minicc.frontends.trace.objects import is_stood_in
 from minicc.frontends.trace.paths import Finish
 from minicc.frontends.trace.plain_guards import Numbers
-from minicc.frontends.trace.pytree import NUMBERS, Slot, leaves, rebuild
+from minicc.frontends.trace.pytree import NUMBERS, STILL, Slot, leaves, rebuild
 from minicc.ir.arrays import Array
 from minicc.runtime.direct import Name, Row, Wanted, dense, moving, number, same, typed
 from minicc.runtime.execute import NativeExecutable
@@ -26,7 +26,6 @@ from minicc.runtime.execute import NativeExecutable
 if TYPE_CHECKING:
     from minicc.api.specialised import Call, Specialisation
 
-_STILL = (int, float, str, bool, type(None))  # what may stand in a result besides arrays
 _WORDS = range(-(1 << 63), 1 << 63)
 
 
@@ -51,7 +50,7 @@ class _Run(NamedTuple):
 
 
 def direct_call(found: Specialisation, call: Call, given: int) -> DirectCall | None:
-    """What serves calls that are like one whose inline cache is made, if that can be.
+    """What serves calls that are like one which an inline cache has served, if that can be.
 
     So many of the call's arguments are `given`, and the others have their defaults.
     """
@@ -74,9 +73,9 @@ def _run(found: Specialisation, call: Call) -> _Run | None:
     traced, root = found.traced, found.tree.root
     if traced is None:
         return None
+    count = len(call.arrays) + len(call.inputs)
     if found.compilation is not None:
         executable, result = found.compilation.executable, _result(traced.structure)
-        count = len(call.arrays) + len(call.inputs)
         if result is None or not isinstance(executable, NativeExecutable):
             return None
         return _Run(executable, range(count), {}, result)
@@ -86,14 +85,14 @@ def _run(found: Specialisation, call: Call) -> _Run | None:
     executable = root.code.compilation.executable
     if not isinstance(finish, Finish) or not isinstance(executable, NativeExecutable):
         return None
-    count = len(call.arrays) + len(call.inputs)
     writes = {target: k - count for target, k in finish.writes}
     into = {root.inputs[k]: out for k, out in executable.donated} | dict(root.fills)
     result = _result(finish.structure)
     others = [k for k in range(executable.outputs) if k not in writes.values()]
     whole = writes == into and [k - count for k in finish.results] == others
-    plain = finish.require is None and not finish.held and result is not None
-    return _Run(executable, root.inputs, writes, result) if whole and plain and result else None
+    if result is None or not whole or finish.require is not None or finish.held:
+        return None
+    return _Run(executable, root.inputs, writes, result)
 
 
 def _rows(call: Call, fixed: Collection[int], others: Numbers, run: _Run) -> list[Row | None]:
@@ -136,10 +135,10 @@ def _result(structure: Any) -> Callable[[list[Array]], Any] | None:
     """What makes a result of the outputs alone, and does nothing else."""
     if type(structure) is Slot and _is_plain(structure):
         return structure.of
-    if type(structure) in _STILL:
+    if type(structure) in STILL:
         return lambda outputs: structure
     nested = type(structure) in (tuple, list, dict)
-    if nested and all(type(x) in _STILL or _is_plain(x) for x in leaves(structure)):
+    if nested and all(type(x) in STILL or _is_plain(x) for x in leaves(structure)):
         return partial(rebuild, structure)
     return None
 

@@ -218,7 +218,7 @@ class Instance(tuple[Any, ...]):
         return made
 
 
-_STILL = (int, float, str, bool, type(None))  # what is no array, and holds none
+STILL = (int, float, str, bool, type(None))  # what is no array, and holds none
 
 
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
@@ -233,14 +233,14 @@ def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> 
             return made[id(x)]
         new: Any
         if type(x) is Instance:
-            new = x.made({k: e if type(e) in _STILL else filled(e) for k, e in x[1].items()})
+            new = x.made({k: e if type(e) in STILL else filled(e) for k, e in x[1].items()})
         elif isinstance(x, tuple):
-            parts = [e if type(e) in _STILL else filled(e) for e in x]
+            parts = [e if type(e) in STILL else filled(e) for e in x]
             new = type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
         elif isinstance(x, list):
-            new = type(x)([e if type(e) in _STILL else filled(e) for e in x])
+            new = type(x)([e if type(e) in STILL else filled(e) for e in x])
         elif type(x) is dict:
-            new = {k: e if type(e) in _STILL else filled(e) for k, e in x.items()}
+            new = {k: e if type(e) in STILL else filled(e) for k, e in x.items()}
         elif hasattr(x, "of"):
             new = x.of(leaves, args)
         else:
