@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from os.path import basename
+
+
+@lru_cache(maxsize=1024)
+def file_line(file: str, line: int) -> str:
+    """A line of a user's file as errors name it: `file.py:line`."""
+    return f"{basename(file)}:{line}"
 
 
 class MiniccError(Exception):

@@ -91,6 +91,7 @@ class Op:
     fields: ClassVar[tuple[Field, ...]] = ()
     pure: ClassVar[bool] = True
     control: ClassVar[bool] = False  # whether its regions hold ops of its own level
+    plain: ClassVar[bool] = False  # whether it has nothing but operands, each of one value
     inside: ClassVar[str] = ""  # the level of its regions, where that is not its own
 
     def __init_subclass__(cls, name: str = "", **given: Any) -> None:
@@ -106,6 +107,7 @@ class Op:
                 kind = _KINDS.get(text, "attribute")
                 inherited[field] = Field(field, kind, cls.__dict__.get(field, REQUIRED))
         cls.fields = tuple(inherited.values())
+        cls.plain = all(f.kind == "operand" for f in cls.fields)
         if name:
             cls.opname = name
             if name in REGISTRY:
@@ -114,10 +116,13 @@ class Op:
             _define_accessors(cls)
 
     def __init__(self, *args: Any, loc: Loc, **named: Any) -> None:
+        given = len(args)
+        if self.plain and given == len(self.fields):
+            self._fill(args, {}, (), loc)
+            return
         operands: list[Value] = []
         attrs: dict[str, Any] = {}
         regions: list[Region] = []
-        given = len(args)
         for position, (name, kind, default) in enumerate(self.fields):
             value = args[position] if position < given else named.get(name, default)
             if value is REQUIRED:

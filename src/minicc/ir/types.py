@@ -126,8 +126,12 @@ def dtype(name: str) -> DType:
 
 def from_numpy(numpy_dtype: Any) -> DType | None:
     """The element type that stores a NumPy dtype of any byte order; None where there is none."""
-    wanted = np.dtype(numpy_dtype).newbyteorder("=")
-    return _plain().get(wanted) or _others().get(wanted)
+    given = np.dtype(numpy_dtype)
+    found = _plain().get(given)
+    if found is None:
+        native = given.newbyteorder("=")
+        found = _plain().get(native) or _others().get(native)
+    return found
 
 
 @cache

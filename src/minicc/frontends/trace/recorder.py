@@ -10,7 +10,6 @@ the user's code that is running: the nearest frame whose globals are ones that `
 from __future__ import annotations
 
 import linecache
-import os
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.errors import UnsupportedError, UserError
+from minicc.errors import UnsupportedError, UserError, file_line
 from minicc.frontends.trace.loops.extents import Extent, Rounds, sure
 from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.loops.watch import Watch
@@ -236,7 +235,7 @@ class Recorder:
         frame = self.frame()
         if frame is None:
             return self._place
-        return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        return file_line(frame.f_code.co_filename, frame.f_lineno)
 
     def require_short(self, work: int) -> None:
         """TooLong where so many ops are too many for loops of few rounds to be written out."""

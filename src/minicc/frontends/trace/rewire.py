@@ -16,7 +16,6 @@ import collections
 import copy
 import datetime
 import math
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.errors import file_line
 from minicc.frontends.trace.builtin_names import compared_in, traced_builtins
 from minicc.frontends.trace.effects import (
     MathModule,
@@ -471,7 +471,7 @@ class Rewirer:
                 "MC0244", f"`{name}` from outside of the function is bound anew", "return the value"
             )
         except Exception as error:
-            error.where = (f"{os.path.basename(file)}:{line}",)  # type: ignore[attr-defined]
+            error.where = (file_line(file, line),)  # type: ignore[attr-defined]
             raise
 
     def _import(self, name: str, *args: Any, **kwargs: Any) -> Any:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import UserError, file_line
 from minicc.frontends.trace.breaks import Path, SizedPath, Tree
 from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters
@@ -173,7 +172,7 @@ def said_by(error: BaseException) -> str:
 
 def _place(f: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(f), "__code__", None)
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+    return file_line(code.co_filename, code.co_firstlineno) if code else ""
 
 
 def _traced(

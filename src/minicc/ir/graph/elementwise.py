@@ -6,6 +6,7 @@ meaning are that op's. Only the shapes are this module's own.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,26 +27,32 @@ class Elementwise(Op):
     scalar: ClassVar[type[arith.Elementwise]]
     of_complex: ClassVar[bool] = False  # whether it is defined on complex numbers
 
-    def result_dtype(self) -> DType:
-        """The element type of the result."""
-        elements = [v.type.dtype for v in self.operands]
+    @classmethod
+    def result_dtype(cls, elements: list[DType]) -> DType:
+        """The element type of the result for operands of these."""
         first = elements[-1]
-        if first.is_complex and self.of_complex and all(e is first for e in elements):
-            return BOOL if issubclass(self.scalar, arith.Comparison) else first
+        if first.is_complex and cls.of_complex and all(e is first for e in elements):
+            return BOOL if issubclass(cls.scalar, arith.Comparison) else first
         try:
-            return self.scalar.result_dtype([v.type.dtype for v in self.operands])
+            return cls.scalar.result_dtype(elements)
         except TypeError as error:
-            message = str(error).replace(self.scalar.opname, self.opname)
+            message = str(error).replace(cls.scalar.opname, cls.opname)
             raise TypeError(message) from error
 
     def infer(self) -> tuple[TensorType, ...]:
-        shape = broadcast_shapes(*[v.type.shape for v in self.operands])
-        return (TensorType(self.result_dtype(), shape),)
+        cls: Any = type(self)
+        return _inferred(cls, *[v.type for v in self.operands])
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             out = self.scalar.compute(*args)
             return (np.asarray(out, self.result.type.dtype.numpy),)
+
+
+@lru_cache(maxsize=1024)
+def _inferred(cls: type[Elementwise], *types: TensorType) -> tuple[TensorType, ...]:
+    shape = broadcast_shapes(*[t.shape for t in types])
+    return (TensorType(cls.result_dtype([t.dtype for t in types]), shape),)
 
 
 class Unary(Elementwise):
@@ -222,8 +229,8 @@ class Cast(Unary, name="graph.cast"):
     dtype: DType
     scalar = arith.Cast
 
-    def result_dtype(self) -> DType:
-        return self.dtype
+    def infer(self) -> tuple[TensorType, ...]:
+        return (TensorType(self.dtype, self.x.type.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (converted(args[0], self.x.type.dtype, self.dtype),)

@@ -244,9 +244,14 @@ def _match_distributed(op: graph.Mul, producer: Producer) -> Any:
     if found is None or isinstance(producer(found[0]), graph.Conv):
         return found
     _, shift, scale = found
-    with np.errstate(all="ignore"):
-        largest = np.abs(shift.array).max(initial=0) * np.abs(scale.array).max(initial=0)
-    return found if largest <= _FAR_MEAN else None
+    return found if _largest(shift.array) * _largest(scale.array) <= _FAR_MEAN else None
+
+
+def _largest(array: Array) -> float:
+    """The greatest absolute value; NaN where one is."""
+    if array.size == 1:
+        return abs(float(array.item()))
+    return float(np.abs(array).max(initial=0))
 
 
 def _build_distributed(b: Builder, op: Any, found: Any) -> Value:

@@ -61,7 +61,8 @@ def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applic
 
     def note(b: Rebuilder, start: int) -> None:
         for op in b.ops[start:]:
-            made.update(dict.fromkeys(op.results, op))
+            for result in op.results:
+                made[result] = op
             if isinstance(op, InsertSlice):
                 writes.note(op.x, op)
 

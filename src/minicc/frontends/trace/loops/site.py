@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from types import FrameType
 from typing import Any, NamedTuple
 
+from minicc.errors import file_line
 from minicc.frontends.trace.loops.code import LoopCode
 from minicc.frontends.trace.loops.flow import flow_of
 
@@ -39,7 +39,7 @@ class Site(NamedTuple):
         return flow.innermost(flow.place[self.code.head])
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.frame.f_code.co_filename)}:{self.code.line}"
+        return file_line(self.frame.f_code.co_filename, self.code.line)
 
     def names(self) -> dict[str, Any]:
         """The names that are bound in the frame."""

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import UserError, file_line
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
@@ -38,7 +38,7 @@ def line() -> str:
     frame = caller()
     if frame is None:
         return "kernel"
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return file_line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def wrong(code: str, message: str, hint: str = "") -> NoReturn:

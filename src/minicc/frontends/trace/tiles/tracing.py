@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.errors import Problems, UserError
+from minicc.errors import Problems, UserError, file_line
 from minicc.frontends.trace.tiles.memory import Buffer
 from minicc.frontends.trace.tiles.numbers import dim_of, number
 from minicc.frontends.trace.tiles.recording import Recording, recorded
@@ -76,7 +75,7 @@ def traced_kernel(
 def place_of(f: Callable[..., Any]) -> str:
     """`file.py:line` of where a function begins."""
     code = f.__code__
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return file_line(code.co_filename, code.co_firstlineno)
 
 
 def _wanted(recording: Recording) -> list[Op]:
