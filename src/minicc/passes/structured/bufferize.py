@@ -50,7 +50,7 @@ from minicc.passes.structured.buffers import (
 )
 from minicc.passes.structured.group_kernels import GroupKernels, Show
 from minicc.passes.structured.late_reads import read_late
-from minicc.passes.structured.padding import border, readers_of
+from minicc.passes.structured.padding import around, border, readers_of
 from minicc.passes.structured.scatter import scatter_kernel
 
 _A_POINT = 4  # what a multiply-add reads, computes and writes
@@ -291,10 +291,28 @@ class _Emitter:
     def insertion(self, op: InsertSlice) -> None:
         """Copy the tensor and its new part, as far as they were not written in place."""
         whole = self.plan.places[op.result]
-        for k, place in enumerate((whole, part_of(op, whole))):
-            v = op.operands[k]
-            if (op, k) in self.plan.copies:
-                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(place, v)])
+        old, new = ((op, k) in self.plan.copies for k in (0, 1))
+        if old and not new:
+            self.rest(op)
+        elif old:
+            self.launch_on(copy_group(op.x, op.loc), [self.buffer(op.x)], [self.buffer(op.result)])
+        if new:
+            there = self.at(part_of(op, whole), op.new)
+            self.launch_on(copy_group(op.new, op.loc), [self.buffer(op.new)], [there])
+
+    def rest(self, op: InsertSlice) -> None:
+        """Copy what is around the new part of a tensor, which is computed where it belongs."""
+        inside, shape = op.extents(), op.x.type.shape
+        sides = zip(op.starts, inside, shape, strict=True)
+        edges = [(start, affine.add(n, affine.multiply(start + m, -1))) for start, m, n in sides]
+        for start, extents in around(op.starts, inside, edges):
+            box = Value(TensorType(op.x.type.dtype, extents))
+            views: list[Value] = []
+            for v in (op.x, op.result):
+                strides = self.plan.places[v].strides
+                type = BufferType(op.x.type.dtype, extents, strides)
+                views.append(self.buffer(v, type, shift_of(start, strides)))
+            self.launch_on(copy_group(box, op.loc), views[:1], views[1:])
 
     def scattering(self, op: Scatter) -> None:
         """Copy the tensor, if it may not be changed, and put the updates to it."""

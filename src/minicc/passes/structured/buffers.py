@@ -182,12 +182,12 @@ class _Planner:
 
     def parts(self, op: InsertSlice, makers: Mapping[Value, Op], viewed: set[Value]) -> None:
         """Let a tensor be changed where it lies, and what makes its new part write it there."""
+        suited = self.plan.in_place.direct
         if not self.take_over(op, 0, self.plan.places[op.result], makers, viewed):
-            self.plan.copies.extend([(op, 0), (op, 1)])
-            return
+            self.plan.copies.append((op, 0))
+            suited = self.plan.in_place.beside
         free = op.new not in self.plan.places and op.new not in viewed
-        direct = free and op in self.plan.in_place.direct
-        if direct and self.writes_anywhere(makers.get(op.new), op.new):
+        if free and op in suited and self.writes_anywhere(makers.get(op.new), op.new):
             self.plan.places[op.new] = part_of(op, self.plan.places[op.result])
         else:
             self.plan.copies.append((op, 1))

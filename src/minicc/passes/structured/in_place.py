@@ -4,7 +4,8 @@
 
 An op that changes a part of a tensor takes over its memory where nobody reads the tensor later. A
 loop's state of which each round changes parts alone has one buffer for all rounds, and takes over
-the memory of its first value likewise. What can't be done in place gets a copy.
+the memory of its first value likewise. What can't be done in place gets a copy: of what is around
+the new part alone, where that is most of the tensor and can be computed in the copy.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
+from minicc.ir.graph.shapes import product
 from minicc.ir.index_maps import Map
 from minicc.ir.structured import (
     PARTIAL,
@@ -38,6 +40,7 @@ class InPlace(NamedTuple):
     `taken` are the operands whose memory an op takes over (by op and number), `kept` the states of
     loops that have one buffer, `direct` the insertions whose new part may be computed there, and
     `updates` the groups that read there what they replace, each element before it is written.
+    `beside` are insertions into a copy of the tensor, where the new part may be computed as well.
     `outlived` are the operands of pads and concats that may not lie in the result, since they are
     read after it has changed. `changed` says of results of sized ops which operand they are after
     changes in place.
@@ -46,6 +49,7 @@ class InPlace(NamedTuple):
     taken: set[tuple[Op, int]]
     kept: set[tuple[Op, int]]
     direct: set[Op]
+    beside: set[Op]
     updates: set[Op]
     outlived: set[tuple[Op, int]]
     changed: dict[Value, int]
@@ -58,7 +62,7 @@ def find_in_place(
 
     `rounds` are the indices of the loops around, and how many rounds these have.
     """
-    found = found or InPlace(set(), set(), set(), set(), set(), {})
+    found = found or InPlace(set(), set(), set(), set(), set(), set(), {})
     for op in region.ops:
         within = rounds
         if isinstance(op, Scan | Sized) and op.index:
@@ -156,16 +160,8 @@ class _Uses:
             for k in _replaced(op, found):
                 if self._last(op.operands[k], position):
                     found.taken.add((op, k))
-            if (
-                isinstance(op, InsertSlice)
-                and (op, 0) in found.taken
-                and self._apart(op, position)
-                and not self._outlives(op.new, op.result, position)
-            ):
-                found.direct.add(op)
-                maker = self.makers.get(op.new)
-                if isinstance(maker, Group) and op.x in maker.operands:
-                    found.updates.add(maker)
+            if isinstance(op, InsertSlice) and not self._outlives(op.new, op.result, position):
+                self._insertion(op, position)
             if isinstance(op, Pad | Concat):
                 found.outlived.update(
                     (op, k)
@@ -178,6 +174,16 @@ class _Uses:
                     w for v in into for w in (self.root.get(v, v), *self.within.get(v, ()))
                 }
 
+    def _insertion(self, op: InsertSlice, position: int) -> None:
+        """Enter where the new part of a tensor may be computed."""
+        if _is_most(op, self.rounds):
+            self.found.beside.add(op)
+        if (op, 0) in self.found.taken and self._apart(op, position):
+            self.found.direct.add(op)
+            maker = self.makers.get(op.new)
+            if isinstance(maker, Group) and op.x in maker.operands:
+                self.found.updates.add(maker)
+
     def _parts(self, op: Op) -> Iterator[tuple[Value, Sequence[Value]]]:
         """The results of an op, each with what may lie in its memory before it is made."""
         for position, r in enumerate(op.results):
@@ -185,8 +191,11 @@ class _Uses:
             k = self.found.changed.get(r, position)
             if isinstance(op, Pad | Concat | Reshape):
                 into = op.operands
+            elif isinstance(op, InsertSlice):
+                computed = op in self.found.direct or op in self.found.beside
+                into = op.operands[(op, 0) not in self.found.taken : 1 + computed]
             elif (op, k) in self.found.taken:
-                into = op.operands[k : k + 1 + (op in self.found.direct)]
+                into = op.operands[k : k + 1]
             yield r, into
 
     def _last(self, v: Value, position: int) -> bool:
@@ -242,6 +251,14 @@ class _Uses:
             for k, v in enumerate(g.operands)
             if v is arg
         )
+
+
+def _is_most(op: InsertSlice, rounds: Mapping[str, Dim]) -> bool:
+    """Whether the new part is a box, the same in all rounds, and at least half of the tensor."""
+    part = op.extents()
+    fixed = all(affine.symbols(n).isdisjoint(rounds) for n in (*op.starts, *part))
+    size, whole = (affine.typical(product(shape)) for shape in (part, op.x.type.shape))
+    return fixed and all(step == 1 for step in op.steps) and 2 * size >= whole > 0
 
 
 def misses(reader: Generic, read: Map, op: InsertSlice, rounds: Mapping[str, Dim]) -> bool:

@@ -36,20 +36,29 @@ def readers_of(function: Function) -> dict[Value, list[Group]]:
 
 
 def border(op: Pad, readers: Sequence[Group] | None) -> list[tuple[Shape, Shape]]:
-    """The boxes (start, extents) around a pad's inside that are read, by groups that are known.
+    """The boxes (start, extents) around a pad's inside that are read, by groups that are known."""
+    edges = [_edges(op, readers, axis) for axis in range(len(op.low))]
+    return around(op.low, op.x.type.shape, edges)
 
-    Axes before the padded one inside, those after it as far as they are read.
+
+def around(
+    low: Shape, inside: Shape, edges: Sequence[tuple[Dim, Dim]]
+) -> list[tuple[Shape, Shape]]:
+    """The boxes (start, extents) around one at `low`, so far before and after it as `edges` say.
+
+    Axes before the one along which a box lies inside, those after it with their edges.
     """
-    inside = op.x.type.shape
-    edges = [_edges(op, readers, axis) for axis in range(len(inside))]
-    first = [low - before for low, (before, _) in zip(op.low, edges, strict=True)]
-    read = [sum(pair, extent) for extent, pair in zip(inside, edges, strict=True)]
+    first = [
+        affine.add(at, affine.multiply(before, -1))
+        for at, (before, _) in zip(low, edges, strict=True)
+    ]
+    whole = [sum(pair, extent) for extent, pair in zip(inside, edges, strict=True)]
     boxes: list[tuple[Shape, Shape]] = []
     for axis, (before, after) in enumerate(edges):
-        for start, count in ((first[axis], before), (op.low[axis] + inside[axis], after)):
-            extents = (*inside[:axis], count, *read[axis + 1 :])
+        for start, count in ((first[axis], before), (low[axis] + inside[axis], after)):
+            extents = (*inside[:axis], count, *whole[axis + 1 :])
             if 0 not in extents:
-                boxes.append(((*op.low[:axis], start, *first[axis + 1 :]), extents))
+                boxes.append(((*low[:axis], start, *first[axis + 1 :]), extents))
     return boxes
 
 
