@@ -21,7 +21,7 @@ from minicc.ir.schedule import Around
 from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.draft import FEW_ROWS, Draft, is_long, streamed
 from minicc.passes.structured.legal import MOST_TOTALS
-from minicc.passes.structured.product_blocks import in_blocks, is_of_matrices, varies
+from minicc.passes.structured.product_blocks import IN_FLIGHT, in_blocks, is_of_matrices, varies
 from minicc.passes.structured.products import Product, cheapest_tile
 from minicc.passes.structured.tile_cost import cost_of, register_tiles
 from minicc.target import Target
@@ -35,6 +35,7 @@ _LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have roo
 _BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
 _KEPT_OF_L2 = 0.45  # of a small one, which what an instance comes back to may fill
 _VAST = 1 << 23  # bytes that no cache keeps for one core
+_PART = 3  # points of a dimension in whose time what a part of it multiplies comes from afar
 
 
 def draft_of_large(
@@ -61,7 +62,7 @@ def draft_of_large(
     _, tiles = cheapest_tile(product, target)
     if _comes_late(product, tiles, target):
         return _blocked_rows_first(group, product, target)
-    return _blocked(group, product, tiles, target) if is_vast else None
+    return _blocked(group, product, target) if is_vast else None
 
 
 def _is_streamed(
@@ -124,20 +125,31 @@ def _comes_late(product: Product, tiles: Mapping[str, int], target: Target) -> b
     return slow and target.l2 >= _LARGE_L2 and _size_of_lhs(product) > target.l2
 
 
-def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: Target) -> Draft:
+def _blocked(group: Group, product: Product, target: Target) -> Draft:
     """A large product, block by block: Goto's order of loops.
 
     A block of lhs stays in the second cache while panels of rhs pass by, each of which stays in
     the first meanwhile; totals wait for the next blocks along the sums (Goto and van de Geijn,
     "Anatomy of High-Performance Matrix Multiplication", 2008).
     """
-    deep = _depth_of_blocks(product)
+    deep, tiles = _depth_of_blocks(product), _busy_tile(product, target)
     # with their totals, about as many bytes again
     height = target.resident // 2 // (deep * product.contraction.vectors)
     (row,), vector = product.rows, product.vector
     width = _TOTALS // product.contraction.op.results[0].type.dtype.bytes
     sizes = _even_parts(product, tiles, {vector: width, row: height})
     return _blocks(group, product, tiles, sizes, deep)
+
+
+def _busy_tile(product: Product, target: Target) -> Mapping[str, int]:
+    """The cheapest register tile of those that keep the multiply-adds busy."""
+    contraction, vector, (row,), depth, layout, _, _ = product
+    extents = contraction.op.space.extents
+    tiles = register_tiles((row,), vector, extents, layout.lanes, target.registers)
+    return min(
+        (t for t in tiles if t[row] * layout.of(t[vector]) >= IN_FLIGHT),
+        key=lambda t: cost_of(t, (row,), vector, extents, depth, layout, target),
+    )
 
 
 def _blocked_rows_first(group: Group, product: Product, target: Target) -> Draft:
@@ -194,7 +206,7 @@ def _even_parts(
 
 
 def _even_part(extent: int, most: int, step: int) -> int:
-    """A part of a dimension: whole steps, `most` points or less, of the least rest the largest."""
+    """A part of a dimension: whole steps, `most` points or less, of all that take least."""
     fewest = -(-extent // max(step, most // step * step))
     parts = ((n, -(-extent // n // step) * step) for n in range(fewest, 2 * fewest + 1))
-    return min(((n * size, n, size) for n, size in parts if size <= extent))[2]
+    return min(((n * (size + _PART), n, size) for n, size in parts if size <= extent))[2]

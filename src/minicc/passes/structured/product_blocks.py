@@ -47,7 +47,7 @@ _START = 24.0  # in which a register tile begins
 _LATENCY = 8.5  # of which as many are in flight
 _JOIN, _FAR_JOIN = 8.0, 16.0  # multiply-adds that a total costs in each block, near and far
 _WAYS = 8  # of a first cache, at least, each of which may have a row that is read where it lies
-_IN_FLIGHT = 12  # totals of a tile at least, which hide how long one takes
+IN_FLIGHT = 12  # totals of a tile at least, which hide how long one takes
 _WORKERS = (1, 2, 4)  # threads among which instances are shared, all as likely
 _TILES = 6  # that are tried
 _PARTS = (8, 16)  # of a side, which are tried besides about as few as can be
@@ -250,7 +250,7 @@ def _tiles(sides: Sides, target: Target) -> Iterator[tuple[int, int]]:
     for tile in register_tiles(("rows",), "columns", extents, lanes, target.registers):
         height, width = tile["rows"], tile["columns"]
         near = height <= _WAYS or sides.both
-        busy = height * sides.layout.of(width) >= _IN_FLIGHT
+        busy = height * sides.layout.of(width) >= IN_FLIGHT
         if near and busy and (width % lanes == 0 or width == sides.columns):
             yield height, width
 
