@@ -37,7 +37,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], typ
     "rows apart": (turned, (1301, 1701), (1301, 577), f32),
     "a part of a larger one": (of_a_part, (1506, 1480), (1440, 533), f32),
     "what is done with it": (with_more, (1300, 900), (900, 300), f64),
-    "integers": (product, (1100, 1000), (1000, 260), np.int64),
+    "integers": (product, (1100, 1000), (1000, 530), np.int64),
 }
 
 

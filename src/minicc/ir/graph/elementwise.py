@@ -41,7 +41,10 @@ class Elementwise(Op):
 
     def infer(self) -> tuple[TensorType, ...]:
         cls: Any = type(self)
-        return _inferred(cls, *[v.type for v in self.operands])
+        types = [v.type for v in self.operands]
+        # a tracer's extents are equal to those of other traces, and may not stand for them
+        plain = all(type(n) is int for t in types for n in t.shape)
+        return _inferred(cls, *types) if plain else _infer(cls, *types)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
@@ -49,10 +52,12 @@ class Elementwise(Op):
             return (np.asarray(out, self.result.type.dtype.numpy),)
 
 
-@lru_cache(maxsize=1024)
-def _inferred(cls: type[Elementwise], *types: TensorType) -> tuple[TensorType, ...]:
+def _infer(cls: type[Elementwise], *types: TensorType) -> tuple[TensorType, ...]:
     shape = broadcast_shapes(*[t.shape for t in types])
     return (TensorType(cls.result_dtype([t.dtype for t in types]), shape),)
+
+
+_inferred = lru_cache(maxsize=1024)(_infer)
 
 
 class Unary(Elementwise):
