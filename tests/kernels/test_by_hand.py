@@ -331,14 +331,14 @@ def test_arrays_of_no_rows_and_of_other_strides() -> None:
 def test_those_that_are_measured() -> None:
     a, b = random(32, 256), random(256, 128)
     np.testing.assert_allclose(kernels.product(a, b), a @ b, rtol=1e-3, atol=1e-4)
-    q, k, v = random(3, 128, 64)
+    q, k, v = random(3, 64, 32)
     want = attend(q, k.T, v)
-    np.testing.assert_allclose(kernels.attention(q, k, v, keys=64), want, rtol=1e-3, atol=1e-4)
-    checked = kernels.attention.check(q, k, v, keys=64)
+    np.testing.assert_allclose(kernels.attention(q, k, v, keys=32), want, rtol=1e-3, atol=1e-4)
+    checked = kernels.attention.check(q, k, v, keys=32)
     np.testing.assert_allclose(checked, want, rtol=1e-3, atol=1e-4)
-    longer = np.tile(q, (3, 1))[:300]  # of two instances, the last shifted back
+    longer = np.tile(q, (5, 1))[:300]  # of two instances, the last shifted back
     made = kernels.attention(longer, k, v)
-    np.testing.assert_allclose(made, np.tile(want, (3, 1))[:300], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(made, np.tile(want, (5, 1))[:300], rtol=1e-3, atol=1e-4)
 
 
 def test_what_machine_code_does_not_read_as_it_lies() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,10 +48,8 @@ def run(made: ModelProto, x: Any, limit: int) -> Any:
 
 
 def refusal(made: ModelProto, x: Any = None, limit: int = LIMIT) -> str:
-    began = time.monotonic()
     with pytest.raises(UserError) as caught:
         run(made, np.ones(4, np.float32) if x is None else x, limit)
-    assert time.monotonic() - began < 10
     return str(caught.value)
 
 
