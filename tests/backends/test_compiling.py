@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -174,3 +175,15 @@ def test_turns_are_as_usual_in_the_child_of_a_fork() -> None:
                 short = sys.getswitchinterval() < usual
             os._exit(0 if short and sys.getswitchinterval() == usual else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_a_compilation_made_is_gone_with_its_last_name() -> None:
+    """No cycles hold it, which would wait for the collector."""
+    build(layers(), Options(), {})
+    gc.collect()
+    gc.disable()
+    try:
+        build(layers((24, 32, 48, 32)), Options(), {})
+        assert gc.collect() < 100
+    finally:
+        gc.enable()

@@ -93,10 +93,14 @@ class KernelPasses:
 
     def __init__(self, stages: Sequence[Stage] = (), begin: Begin | None = None) -> None:
         self.stages = [s for s in stages if s.kernel is not None]
-        self.show = None if begin is None else self._shown
         self.spent: defaultdict[str, float] = defaultdict(float)
         self._begin = begin
         self._made: dict[tuple[KernelPass, Region], Region] = {}
+
+    @property
+    def show(self) -> Begin | None:
+        """What takes kernels that are shown."""
+        return None if self._begin is None else self._shown
 
     def over(self, module: Module, rewrite: KernelPass) -> Module:
         """A module after a pass over each kernel."""

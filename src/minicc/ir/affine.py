@@ -18,7 +18,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial, reduce
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from minicc.ir.reals import Real, whole_part
 from minicc.ir.text.names import spell
@@ -472,25 +472,29 @@ def fold(
     `leaf` gives a symbol's value; constants arrive as plain integers. What occurs in several places
     of the dimension is rebuilt once.
     """
-    made: dict[Expr, Any] = {}
+    ops = {"add": plus, "mul": times, "floordiv": divide, "mod": remainder, "min": smaller}
+    return _Fold(leaf, whole, ops, {}).of(value)
 
-    def of_atom(atom: Atom) -> Any:
-        if isinstance(atom, str):
-            return leaf(atom)
-        if isinstance(atom, Whole):
-            return whole(atom)
-        first, second = atom.args
-        if atom.kind == "min":
-            return smaller(visit(first), visit(second))
-        return (divide if atom.kind == "floordiv" else remainder)(visit(first), visit(second))
 
-    def visit(part: Dim) -> Any:
+class _Fold(NamedTuple):
+    """What `fold` does; functions in it that call each other would wait for the collector."""
+
+    leaf: Callable[[str], Any]
+    whole: Callable[[Whole], Any]
+    ops: Mapping[str, Callable[[Any, Any], Any]]
+    made: dict[Expr, Any]
+
+    def of(self, part: Dim) -> Any:
         if isinstance(part, int):
             return part
-        if part not in made:
-            products = [(reduce(times, map(of_atom, m)), c) for m, c in part.terms]
+        if part not in self.made:
+            plus, times = self.ops["add"], self.ops["mul"]
+            products = [(reduce(times, map(self.atom, m)), c) for m, c in part.terms]
             total = reduce(plus, [times(p, c) if c != 1 else p for p, c in products])
-            made[part] = plus(total, part.const) if part.const else total
-        return made[part]
+            self.made[part] = plus(total, part.const) if part.const else total
+        return self.made[part]
 
-    return visit(value)
+    def atom(self, atom: Atom) -> Any:
+        if isinstance(atom, Compound) and not isinstance(atom, Whole):
+            return self.ops[atom.kind](*map(self.of, atom.args))
+        return self.leaf(atom) if isinstance(atom, str) else self.whole(atom)

@@ -11,7 +11,7 @@ time of a kernel. It leaves alone what depends on a `freeze`, which changes no d
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from minicc.backends.llvm.emitter import Emitter, Loop
 from minicc.backends.llvm.sizes import divisor, quotient, remainder
@@ -19,7 +19,7 @@ from minicc.backends.llvm.stepped import steps_and_start
 from minicc.backends.llvm.tiles import memory_element
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import affine, affine_facts
-from minicc.ir.affine import Dim, Expr, Monomial
+from minicc.ir.affine import Dim, Expr, Monomial, Whole
 from minicc.ir.core import Value
 from minicc.ir.types import BufferType
 
@@ -40,33 +40,60 @@ def _named(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> Dim:
 
 def _computed(e: Emitter, expression: Dim) -> str:
     """The value of an expression over sizes and names of numbers."""
-    w, t = e.w, Vec(1, "i64")
-
-    # what is divided may be negative where an extent was subtracted, or a multiple taken out
-    signed = _divides_what_may_be_negative(expression)
-
-    def divide(a: Any, n: Any) -> str:
-        by = divisor(w.inst, n)
-        return quotient(w.inst, a, by) if signed else w.inst(f"udiv i64 {a}, {by}")
-
-    def modulo(a: Any, n: Any) -> str:
-        by = divisor(w.inst, n)
-        return remainder(w.inst, a, by) if signed else w.inst(f"urem i64 {a}, {by}")
-
-    if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
+    if isinstance(expression, int):
+        return str(expression)
+    if all(map(affine.is_size, affine.symbols(expression))):
         return e.of_sizes(expression)
-    return str(
-        affine.fold(
-            expression,
-            lambda name: e.of_sizes(affine.symbol(name)) if affine.is_size(name) else name,
-            lambda a, b: w.binary("add nsw", t, str(a), str(b)),
-            lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
-            divide,
-            modulo,
-            lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
-            lambda atom: e.of_sizes(affine.whole(atom.real)),
-        )
-    )
+    c = _Code(e, _divides_what_may_be_negative(expression))
+    steps = c.plus, c.times, c.divide, c.modulo, c.smaller, c.whole
+    return str(affine.fold(expression, c.leaf, *steps))
+
+
+_INDEX = Vec(1, "i64")
+
+
+class _Code(NamedTuple):
+    """How an expression is computed in the function that `e` emits.
+
+    What is divided may be negative, which is `signed` then, where an extent was subtracted, or a
+    multiple taken out.
+    """
+
+    e: Emitter
+    signed: bool
+
+    def leaf(self, name: str) -> str:
+        """A size, or a number with that name."""
+        return self.e.of_sizes(affine.symbol(name)) if affine.is_size(name) else name
+
+    def plus(self, a: Any, b: Any) -> str:
+        """A sum."""
+        return self.e.w.binary("add nsw", _INDEX, str(a), str(b))
+
+    def times(self, a: Any, b: Any) -> str:
+        """A product."""
+        return self.e.w.binary("mul nsw", _INDEX, str(a), str(b))
+
+    def divide(self, a: Any, n: Any) -> str:
+        """The whole part of a quotient."""
+        inst = self.e.w.inst
+        by = divisor(inst, n)
+        return quotient(inst, a, by) if self.signed else inst(f"udiv i64 {a}, {by}")
+
+    def modulo(self, a: Any, n: Any) -> str:
+        """What a division leaves."""
+        inst = self.e.w.inst
+        by = divisor(inst, n)
+        return remainder(inst, a, by) if self.signed else inst(f"urem i64 {a}, {by}")
+
+    def smaller(self, a: Any, b: Any) -> str:
+        """The smaller of two numbers."""
+        operands = [(_INDEX, str(n)) for n in (a, b)]
+        return self.e.w.intrinsic("llvm.smin.i64", _INDEX, *operands)
+
+    def whole(self, atom: Whole) -> str:
+        """The whole part of a float that sizes decide."""
+        return self.e.of_sizes(affine.whole(atom.real))
 
 
 @lru_cache(1024)

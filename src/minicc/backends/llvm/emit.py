@@ -262,6 +262,7 @@ def emit_kernel(function: Function, target: Target) -> str:
         e.sizes[affine.symbol(size)] = parameter(position)
         params.append(f"i64 {parameter(position)}")
     _grid_loops(e, coordinates, function.body)
+    e.env.clear()  # tiles that are computed late hold the emitter, which would hold them
     if e.scratch != 0:
         params.append(f"ptr noalias nocapture {memory.SCRATCH}")
     if e.checks:
