@@ -397,3 +397,36 @@ def test_a_mask_of_numbers_is_refused_as_numpy_does(f: Any, element: Any) -> Non
         minicc.jit(f)(x.copy(), m)
     assert str(raised.value) == str(wanted.value)
     minicc.jit(f)(x, m.astype(bool))
+
+
+def inside_of_a_copy(x: Array) -> tuple[Array, Array]:
+    y = x.copy()
+    y[1:-1, 1:-1] = x[:-2, 1:-1] + x[2:, 1:-1]
+    y[:, 0] = x[:, -1] - x[:, 1]
+    return y, y - x
+
+
+def box_of_a_copy(x: Array) -> tuple[Array, Array]:
+    x = x.reshape(len(x), -1, 2)
+    y = x.copy()
+    y[1:-1, :, 1:] = x[1:-1, :, :1] * 3
+    return y, x + y
+
+
+def around_each_round(x: Array) -> Array:
+    for _ in range(4):
+        old = x.copy()
+        x[1:-1, 1:-1] = (old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2]) * 0.3
+        x[0] = old[-1]
+        x[:, -1] = old[:, 0]
+    return x
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("f", [inside_of_a_copy, box_of_a_copy, around_each_round])
+@pytest.mark.usefixtures("however_little")
+def test_most_of_a_copy_at_several_sizes(f: Function, threads: int) -> None:
+    g = minicc.jit(f, threads=threads)
+    for shape in ((5, 6), (9, 4), (3, 2), (2, 6), (33, 40), (64, 2), (41, 42)):
+        x = normal(*shape)
+        same(g(x.copy()), f(x.copy()))
