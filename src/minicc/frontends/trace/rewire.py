@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.errors import file_line
+from minicc.errors import UnsupportedError, file_line
 from minicc.frontends.trace.builtin_names import compared_in, traced_builtins
 from minicc.frontends.trace.effects import (
     MathModule,
@@ -470,8 +470,8 @@ class Rewirer:
             self.recorder.refuse(
                 "MC0244", f"`{name}` from outside of the function is bound anew", "return the value"
             )
-        except Exception as error:
-            error.where = (file_line(file, line),)  # type: ignore[attr-defined]
+        except UnsupportedError as error:
+            error.where = (file_line(file, line),)
             raise
 
     def _import(self, name: str, *args: Any, **kwargs: Any) -> Any:

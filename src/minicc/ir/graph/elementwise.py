@@ -43,8 +43,8 @@ class Elementwise(Op):
         cls: Any = type(self)
         types = [v.type for v in self.operands]
         # a tracer's extents are equal to those of other traces, and may not stand for them
-        plain = all(type(n) is int for t in types for n in t.shape)
-        return _inferred(cls, *types) if plain else _infer(cls, *types)
+        numbers = all(type(n) is int for t in types for n in t.shape)
+        return _inferred(cls, *types) if numbers else _infer(cls, *types)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):

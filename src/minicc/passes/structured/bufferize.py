@@ -304,7 +304,7 @@ class _Emitter:
         """Copy what is around the new part of a tensor, which is computed where it belongs."""
         inside, shape = op.extents(), op.x.type.shape
         sides = zip(op.starts, inside, shape, strict=True)
-        edges = [(start, affine.add(n, affine.multiply(start + m, -1))) for start, m, n in sides]
+        edges = [(start, n - start - m) for start, m, n in sides]
         for start, extents in around(op.starts, inside, edges):
             box = Value(TensorType(op.x.type.dtype, extents))
             views: list[Value] = []

@@ -48,10 +48,7 @@ def around(
 
     Axes before the one along which a box lies inside, those after it with their edges.
     """
-    first = [
-        affine.add(at, affine.multiply(before, -1))
-        for at, (before, _) in zip(low, edges, strict=True)
-    ]
+    first = [at - before for at, (before, _) in zip(low, edges, strict=True)]
     whole = [sum(pair, extent) for extent, pair in zip(inside, edges, strict=True)]
     boxes: list[tuple[Shape, Shape]] = []
     for axis, (before, after) in enumerate(edges):
