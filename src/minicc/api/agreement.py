@@ -8,7 +8,6 @@ compared with NumPy's, on copies of the arguments.
 from __future__ import annotations
 
 import copy
-import dis
 import types
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace import Parameters
+from minicc.frontends.trace.loops.flow import instructions
 from minicc.frontends.trace.objects import is_library
 
 _ERROR = {"f": 1e-9, "c": 1e-9}  # of values in the magnitude of the largest, of 64 bits
@@ -28,7 +28,7 @@ _MOST = 1 << 28  # bytes of arguments that are copied
 @lru_cache(1 << 10)
 def _catches(code: types.CodeType) -> bool:
     """Whether code, or code within it, has an `except`."""
-    steps = [step.opname for step in dis.get_instructions(code)]
+    steps = [step.opname for step in instructions(code)]
     # `with` has a handler, too
     own = steps.count("PUSH_EXC_INFO") > steps.count("WITH_EXCEPT_START")
     return own or any(map(_catches, _within(code)))

@@ -119,9 +119,11 @@ class Literal:
 
     def _sampled(self) -> int:
         # of weights a part will do: equality looks at all
+        array = self.array
+        if array.nbytes <= _SAMPLE:
+            return hash((array.shape, array.dtype, array.tobytes()))
         raw = self._bytes()
-        sample = raw[:_SAMPLE].tobytes(), raw[-8:].tobytes()
-        return hash((self.array.shape, self.array.dtype, *sample))
+        return hash((array.shape, array.dtype, raw[:_SAMPLE].tobytes(), raw[-8:].tobytes()))
 
 
 class _Source:

@@ -241,10 +241,15 @@ def _match_distributed(op: graph.Mul, producer: Producer) -> Any:
     take the scale.
     """
     found = _match_chained(graph.Mul, graph.Add)(op, producer)
-    if found is None or isinstance(producer(found[0]), graph.Conv):
-        return found
-    _, shift, scale = found
-    return found if _largest(shift.array) * _largest(scale.array) <= _FAR_MEAN else None
+    if found is None:
+        return None
+    x, shift, scale = found
+    below = producer(x)
+    near = _largest(shift.array) * _largest(scale.array) <= _FAR_MEAN
+    if not near and not isinstance(below, graph.Conv):
+        return None
+    scaled = _with_constant(below, producer) if isinstance(below, graph.Mul) else None
+    return x, shift, scale, scaled
 
 
 def _largest(array: Array) -> float:
@@ -255,9 +260,12 @@ def _largest(array: Array) -> float:
 
 
 def _build_distributed(b: Builder, op: Any, found: Any) -> Value:
-    x, shift, scale = found
-    scaled = b.emit(graph.Mul, x, b.emit(graph.Constant, value=scale))
-    return b.emit(graph.Add, scaled, _emit_folded(b, graph.Mul, shift, scale))
+    x, shift, scale, scaled = found
+    if scaled is None:
+        factor = b.emit(graph.Constant, value=scale)
+    else:
+        x, factor = scaled[0], _emit_folded(b, graph.Mul, scaled[1], scale)
+    return b.emit(graph.Add, b.emit(graph.Mul, x, factor), _emit_folded(b, graph.Mul, shift, scale))
 
 
 def _match_whole_power(op: graph.Pow, producer: Producer) -> int | None:
