@@ -264,7 +264,7 @@ def check(seed: int) -> Any:
     return compare(scope["f"], *[draw.uniform(0.2, 1.2, 24) * scale for scale in (1.0, 0.1, 1.0)])
 
 
-@pytest.mark.parametrize("seed", part(range(30), 3))
+@pytest.mark.parametrize("seed", part(range(30), 6))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_random_functions(seed: int) -> None:
     check(seed)

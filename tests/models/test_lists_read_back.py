@@ -244,7 +244,7 @@ class _Growth:
         return [f"        if {self.asked()}:", f"            xs.append({self.element()})"]
 
 
-@pytest.mark.parametrize("seed", part(range(30), 3))
+@pytest.mark.parametrize("seed", part(range(30), 6))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_random_functions(seed: int) -> None:
     text = _Growth(seed).text

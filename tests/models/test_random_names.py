@@ -60,7 +60,7 @@ def told(f: Callable[..., Any], x: Any, y: Any) -> tuple[list[Any], list[list[bo
     return arrays, [[np.shares_memory(a, b) for a in arrays] for b in arrays]
 
 
-@pytest.mark.parametrize("seed", part(range(40), 3))
+@pytest.mark.parametrize("seed", part(range(40), 6))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_arrays_and_what_they_share(seed: int) -> None:
     text = _Growth(seed).text

@@ -107,7 +107,7 @@ def check(seed: int) -> None:
         same(mine.call(x), theirs.call(y), f"seed {seed} at call {k}", {})
 
 
-@pytest.mark.parametrize("seed", part(range(60), 3))
+@pytest.mark.parametrize("seed", part(range(60), 6))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_random_functions(seed: int) -> None:
     check(seed)

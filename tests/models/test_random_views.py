@@ -172,7 +172,7 @@ def tried(seed: int) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize("seed", part(range(40), 3))
+@pytest.mark.parametrize("seed", part(range(40), 6))
 def test_random_views(seed: int) -> None:
     assert tried(seed) == []
 

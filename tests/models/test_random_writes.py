@@ -49,7 +49,7 @@ def _parts(result: Any, given: list[Any]) -> list[Any]:
     return [*(result if isinstance(result, tuple) else [str(result)]), *given]
 
 
-@pytest.mark.parametrize("seed", part(range(40), 3))
+@pytest.mark.parametrize("seed", part(range(40), 6))
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_random_functions(seed: int) -> None:
     check(seed)
