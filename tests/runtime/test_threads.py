@@ -9,10 +9,13 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.runtime.native import PLACES, library, run_rounds, running
 
+import minicc
 from minicc.errors import UserError
+from minicc.runtime import execute
 from minicc.runtime.threads import Team, close_idle, give_team, take_team
 
 
@@ -197,3 +200,27 @@ def test_teams_that_are_given_back_serve_again() -> None:
     give_team(first)
     assert works(take_team(2))
     close_idle(2)
+
+
+def _recurrence(x: Any) -> Any:
+    total = 0.0
+    for i in range(len(x)):
+        total = total * 0.5 + x[i]
+    return total
+
+
+@pytest.mark.parametrize(("f", "shared"), [(_recurrence, 0), (np.exp, 1)])
+def test_a_team_is_taken_where_threads_share_something(
+    f: Any, shared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Team] = []
+
+    def take(*given: Any) -> Team:
+        taken.append(take_team(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(execute, "usable_processors", lambda: 2)
+    monkeypatch.setattr(execute, "take_team", take)
+    x = np.linspace(0, 1, 300_000)
+    np.testing.assert_allclose(minicc.jit(lambda x: f(x), threads=2)(x), f(x), rtol=1e-12)
+    assert len(taken) == shared

@@ -35,10 +35,11 @@ class Layout(NamedTuple):
     """The free dimensions, the memory that a run needs, types of arguments, checks, constants.
 
     `sizes` are the free dimensions that the table says, `derived` what is computed of them, and
-    `guards` pairs that must be equal. `work` counts the points of all iteration spaces; `checks`
-    are those whose words are in the status, in the order of these. `watched` are the nodes of each
-    loop that asks the table's function, by its place among these, whether to go on. `donated` are
-    inputs, each with the output in whose memory it must lie.
+    `guards` pairs that must be equal. `work` counts the points of all iteration spaces, and
+    `shares` says whether threads share any of these. `checks` are those whose words are in the
+    status, in the order of these. `watched` are the nodes of each loop that asks the table's
+    function, by its place among these, whether to go on. `donated` are inputs, each with the output
+    in whose memory it must lie.
     """
 
     sizes: tuple[str, ...]
@@ -49,6 +50,7 @@ class Layout(NamedTuple):
     inputs: tuple[BufferType | TensorType, ...]
     outputs: tuple[BufferType | TensorType, ...]
     work: Dim
+    shares: bool
     checks: tuple[Check, ...]
     watched: tuple[tuple[str, ...], ...]
     donated: tuple[tuple[int, int], ...]

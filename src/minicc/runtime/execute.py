@@ -344,7 +344,7 @@ class NativeExecutable:
 
         outputs = [(tuple(map(number, t.shape)), t.dtype.numpy) for t in layout.outputs]
         work = number(layout.work)
-        threads = self.threads if work > _ALONE else 1
+        threads = self.threads if layout.shares and work > _ALONE else 1
         arena = number(layout.arena) + threads * number(layout.scratch)
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)

@@ -56,6 +56,7 @@ def layout_of(module: Module) -> Layout:
         inputs=tuple(types[:count]),
         outputs=tuple(types[count:]),
         work=_work(main.body),
+        shares=any(op.split for op in program.launches(main.body)),
         checks=checks_of_program(module),
         watched=tuple(op.loc for op in _watched(main.body)),
         donated=main.attrs.get("donated", ()),
