@@ -360,10 +360,10 @@ class _Body:
         that is not `whole`.
         """
         flow = self.flow
-        innermost = self.around in flow.heads_around(n)[:1]
         sides = flow.sides(n) if self.exits and (depth == 1 or self.whole) else ()
         if len(sides) < 2:
             return False
+        innermost = self.around in flow.heads_around(n)[:1]
         stays = [s for s in sides if not flow.leads_to(s, self.exits, self._iterates)]
         if len(stays) == 1 and depth == 1 and not self.stays_in:
             self.others[n] = stays[0]

@@ -44,7 +44,7 @@ def surely(
     for m, after in follows.items():
         for n in after:
             before.setdefault(n, []).append(m)
-    anything = frozenset[_Done]().union(*done.values())
+    anything = _NOTHING.union(*done.values())
     bits = {d: 1 << k for k, d in enumerate(anything)}  # sets of them are the bits of numbers
     does = {n: sum(bits[d] for d in found) for n, found in done.items()}
     known = dict.fromkeys(follows, -1)  # what is done once an instruction has run
@@ -53,9 +53,10 @@ def surely(
         """What is done on all ways to an instruction."""
         found = -1
         for m in before.get(n, ()):
-            rounds = [known[k] for k in before.get(m, ()) if k > m]
-            ended = steps[m].opname == "FOR_ITER" and n != m + 1 and rounds
-            for one in rounds if ended else (known[m],):
+            rounds: list[int] = []
+            if n != m + 1 and steps[m].opname == "FOR_ITER":
+                rounds = [known[k] for k in before.get(m, ()) if k > m]
+            for one in rounds or (known[m],):
                 found &= one
         return found
 
@@ -91,9 +92,14 @@ class _Done(NamedTuple):
     name: str
 
 
+_NOTHING = frozenset[_Done]()
+
+
 def _done(steps: Sequence[dis.Instruction], depths: Mapping[int, int], n: int) -> frozenset[_Done]:
     """What an instruction does to which names."""
     step = steps[n]
+    if "STORE" not in step.opname:
+        return _NOTHING
     if step.opname in _KEY:
         slot = depths[n] - 1 - _KEY[step.opname]
         if steps[n - 1].opname == "SWAP":  # what an operator in place has left was put below
