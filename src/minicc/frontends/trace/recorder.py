@@ -495,5 +495,6 @@ def _repeats(array: Array) -> bool:
     if not any(array.strides):
         return True
     flat = np.ascontiguousarray(array).reshape(-1)
-    bits = flat.view(np.dtype((np.void, flat.itemsize)))
-    return bool(bits[0] == bits[-1]) and bool((bits == bits[0]).all())
+    words = flat.view(f"u{min(flat.itemsize, 8)}")
+    parts = words.reshape(flat.size, -1).T  # one, or two of complex numbers
+    return all(p[0] == p[-1] and (p == p[0]).all() for p in parts)

@@ -117,7 +117,8 @@ def histogram(
     index = index + ((wide >= after) & (index != bins - 1))
     kind = np.dtype(np.int64) if weight is None else weight.dtype
     total = I64 if weight is None else F64
-    terms = np_.ones(x.size, np.int64) if weight is None else weight.astype(np.float64)
+    each = recorder.broadcast(recorder.scalar(1, I64), (x.size,))
+    terms = Tracer(recorder, each) if weight is None else weight.astype(np.float64)
     terms = terms if kept is None else np_.where(kept, terms, 0)
     sums = recorder.emit(
         graph.ScatterND,
