@@ -75,8 +75,9 @@ def _lower_by_blocks(a: Any) -> Any:
     """
     size, n = 16, a.shape[0]
     m = -(-n // size) * size
-    lower = np.eye(m, dtype=a.dtype)
+    lower = np.zeros((m, m), dtype=a.dtype)
     lower[:n, :n] = a
+    lower[n:, n:] = np.eye(m - n, dtype=a.dtype)
     pivots, at = np.ones(m, dtype=a.dtype), np.arange(size)
     for number in range(m // size):
         j = number * size
