@@ -1,5 +1,6 @@
 """Branches in the bodies of captured loops, which traced conditions decide."""
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -498,3 +499,50 @@ def test_what_sides_choose_between_lies_as_both_do() -> None:
     want, have = f(x, y), minicc.jit(f, threads=1)(x, y)
     np.testing.assert_array_equal(have, want)
     assert have.strides == want.strides
+
+
+def dithered(image: Any) -> Any:
+    """Floyd's and Steinberg's errors: each side of a branch writes and reads other elements."""
+    out = image.copy()
+    rows, columns = out.shape
+    for i in range(rows):
+        for j in range(columns):
+            old = out[i, j]
+            new = 1.0 if old > 0.5 else 0.0
+            out[i, j] = new
+            error = old - new
+            if j + 1 < columns:
+                out[i, j + 1] += error * 7 / 16
+            if i + 1 < rows:
+                if j > 0:
+                    out[i + 1, j - 1] += error * 3 / 16
+                out[i + 1, j] += error * 5 / 16
+                if j + 1 < columns:
+                    out[i + 1, j + 1] += error / 16
+    return out
+
+
+def swapped(x: Any) -> Any:
+    """What one side reads, the other one has written."""
+    y = x.copy()
+    for k in range(1, len(x) - 1):
+        if y[k] > y[k - 1]:
+            y[k] = y[k + 1] * 0.5
+            y[k - 1] = y[k] + y[k + 1]
+        else:
+            y[k + 1] = y[k] - y[k - 1]
+            y[k] = y[k + 1] + y[k - 1]
+        y[k] += y[k - 1]
+    return y
+
+
+@pytest.mark.parametrize(("f", "shape"), [(dithered, (20, 30)), (swapped, (40,))])
+def test_elements_on_both_sides_of_a_branch(f: Function, shape: tuple[int, ...]) -> None:
+    """No round of the innermost loop copies an array."""
+    jitted = minicc.jit(f, threads=1, math="strict")
+    for seed in range(3):
+        x = np.random.default_rng(seed).random(shape)
+        same(f(x), jitted(x))
+    text = jitted.lower(x).as_text("program")
+    innermost = text.split("program.loop")[len(shape)].split("yield")[0]
+    assert max(map(int, re.findall(r"work = (\d+)", innermost))) < x.size

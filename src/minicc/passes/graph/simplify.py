@@ -16,7 +16,7 @@ from minicc.ir.graph import Constant, Elementwise, InsertSlice
 from minicc.ir.rewrite import Rebuilder, everywhere, merge_locations, rebuild
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
-from minicc.passes.graph.written_parts import Writes
+from minicc.passes.graph.written_parts import Writes, read_before_writes
 
 _MOST = 64  # rule applications at one op before we call it a loop
 
@@ -38,7 +38,7 @@ def simplify(
     kept = log or Applications()
 
     def one(function: Function) -> Function:
-        return _simplify(function, by_root, kept)
+        return _simplify(read_before_writes(function), by_root, kept)
 
     return Module(module.level, [everywhere(f, one) for f in module.functions])
 

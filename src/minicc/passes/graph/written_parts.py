@@ -5,23 +5,27 @@
         -->   %z = insert_slice(%x, %b, at p)   where nobody else reads %y
     %y = insert_slice(%x, %a, at p);  %z = insert_slice(%x, %b, at p)
         -->   %z = insert_slice(%y, %b, at p)
+    %y = insert_slice(%x, %a, at p);  %z = slice(%y, at q)   -->   %z = slice(%x, at q)
+        where other writes begin with %x, too
 
 A loop that writes an element and looks at it, or whose branches write the same one, has no need to
 read the array for it, and with one write less it may be one kernel. What is of more elements is
 read where it lies, for it would need memory of its own. LLVM's GVN forwards stores to loads in this
 way, XLA's algebraic simplifier a `dynamic-update-slice` to a `dynamic-slice`, and LLVM's DSE takes
-out the first of two stores. Two arrays made of one can't both be where that is; the last rule makes
-the second of the first.
+out the first of two stores. Two arrays made of one, as by the sides of a branch, can't both be where
+that is: the third rule makes the second of the first, and by the last one nobody reads one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.ir import affine, graph
 from minicc.ir.build import Builder
-from minicc.ir.core import Op, Value
+from minicc.ir.core import Function, Op, Value
+from minicc.ir.rewrite import Rebuilder, rebuild
 
 Producer = Callable[[Value], "Op | None"]
 
@@ -55,6 +59,42 @@ def match_overwritten(op: graph.InsertSlice, producer: Producer) -> Op | None:
 def build_overwritten(b: Builder, op: graph.InsertSlice, found: graph.InsertSlice) -> Value:
     """One write."""
     return b.emit(graph.InsertSlice, found.x, op.new, op.starts, op.steps)
+
+
+def read_before_writes(function: Function) -> Function:
+    """Have elements read of an array that several writes begin with, where writes miss them."""
+    writes = {op.result: op for op in function.body.ops if isinstance(op, graph.InsertSlice)}
+    several = {v for v, n in Counter(op.x for op in writes.values()).items() if n > 1}
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if not isinstance(op, graph.Slice) or any(n != 1 for n in op.result.type.shape):
+            return None
+        x = _before(op, writes, several)
+        return None if x is op.x else b.add(op.rebuilt((b.new(x),))).results
+
+    return rebuild(function, visit) if several else function
+
+
+def _before(
+    op: graph.Slice, writes: Mapping[Value, graph.InsertSlice], several: set[Value]
+) -> Value:
+    """The first array with `several` writes that has the element, or the one that is read."""
+    x, found = op.x, op.x
+    while x in writes and _is_apart(writes[x], op):
+        x = writes[x].x
+        found = x if x in several else found
+    return found
+
+
+def _is_apart(write: graph.InsertSlice, element: graph.Slice) -> bool:
+    """Whether an element is surely none of those that were written."""
+    extents = write.new.type.shape
+    for at, start, step, n in zip(element.starts, write.starts, write.steps, extents, strict=True):
+        ahead = affine.add(at, affine.multiply(start, -1))
+        last = affine.multiply(affine.add(n, -1), step)
+        if isinstance(ahead, int) and isinstance(last, int) and not 0 <= ahead <= last:
+            return True
+    return False
 
 
 class Writes:
