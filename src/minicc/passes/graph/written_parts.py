@@ -12,8 +12,9 @@ A loop that writes an element and looks at it, or whose branches write the same 
 read the array for it, and with one write less it may be one kernel. What is of more elements is
 read where it lies, for it would need memory of its own. LLVM's GVN forwards stores to loads in this
 way, XLA's algebraic simplifier a `dynamic-update-slice` to a `dynamic-slice`, and LLVM's DSE takes
-out the first of two stores. Two arrays made of one, as by the sides of a branch, can't both be where
-that is: the third rule makes the second of the first, and by the last one nobody reads one of them.
+out the first of two stores. Two arrays made of one, as by the sides of a branch, can't both be
+where that is: the third rule makes the second of the first, and by the last one nobody reads one of
+them.
 """
 
 from __future__ import annotations
