@@ -245,8 +245,9 @@ def _match_distributed(op: graph.Mul, producer: Producer) -> Any:
         return None
     x, shift, scale = found
     below = producer(x)
-    near = _largest(shift.array) * _largest(scale.array) <= _FAR_MEAN
-    if not near and not isinstance(below, graph.Conv):
+    if not (
+        isinstance(below, graph.Conv) or _largest(shift.array) * _largest(scale.array) <= _FAR_MEAN
+    ):
         return None
     scaled = _with_constant(below, producer) if isinstance(below, graph.Mul) else None
     return x, shift, scale, scaled

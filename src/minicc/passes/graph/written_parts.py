@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minicc.ir import affine, graph
+from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
@@ -34,7 +34,12 @@ Producer = Callable[[Value], "Op | None"]
 def _is_at(first: graph.InsertSlice, other: graph.InsertSlice | graph.Slice) -> bool:
     """Whether two ops are about elements that begin at the same place."""
     places = zip(first.starts, other.starts, strict=True)
-    return all(affine.add(a, affine.multiply(b, -1)) == 0 for a, b in places)
+    return all(a - b == 0 for a, b in places)
+
+
+def _is_element(op: graph.Slice) -> bool:
+    """Whether a slice has just one."""
+    return all(n == 1 for n in op.result.type.shape)
 
 
 def _overwrites(first: graph.InsertSlice, other: graph.InsertSlice) -> bool:
@@ -48,7 +53,7 @@ def match_written(op: graph.Slice, producer: Producer) -> Value | None:
     write = producer(op.x)
     if not isinstance(write, graph.InsertSlice) or write.new.type != op.result.type:
         return None
-    return write.new if _is_at(write, op) and all(n == 1 for n in op.result.type.shape) else None
+    return write.new if _is_at(write, op) and _is_element(op) else None
 
 
 def match_overwritten(op: graph.InsertSlice, producer: Producer) -> Op | None:
@@ -68,7 +73,7 @@ def read_before_writes(function: Function) -> Function:
     several = {v for v, n in Counter(op.x for op in writes.values()).items() if n > 1}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        if not isinstance(op, graph.Slice) or any(n != 1 for n in op.result.type.shape):
+        if not isinstance(op, graph.Slice) or not _is_element(op):
             return None
         x = _before(op, writes, several)
         return None if x is op.x else b.add(op.rebuilt((b.new(x),))).results
@@ -91,8 +96,7 @@ def _is_apart(write: graph.InsertSlice, element: graph.Slice) -> bool:
     """Whether an element is surely none of those that were written."""
     extents = write.new.type.shape
     for at, start, step, n in zip(element.starts, write.starts, write.steps, extents, strict=True):
-        ahead = affine.add(at, affine.multiply(start, -1))
-        last = affine.multiply(affine.add(n, -1), step)
+        ahead, last = at - start, (n - 1) * step
         if isinstance(ahead, int) and isinstance(last, int) and not 0 <= ahead <= last:
             return True
     return False

@@ -115,10 +115,11 @@ def histogram(
     index = index - (wide < at_even_steps(np_, index, ends, bins).astype(element))
     after = at_even_steps(np_, index + 1, ends, bins).astype(element)
     index = index + ((wide >= after) & (index != bins - 1))
-    kind = np.dtype(np.int64) if weight is None else weight.dtype
-    total = I64 if weight is None else F64
-    each = recorder.broadcast(recorder.scalar(1, I64), (x.size,))
-    terms = Tracer(recorder, each) if weight is None else weight.astype(np.float64)
+    if weight is None:
+        kind, total = np.dtype(np.int64), I64
+        terms = Tracer(recorder, recorder.broadcast(recorder.scalar(1, I64), (x.size,)))
+    else:
+        kind, total, terms = weight.dtype, F64, weight.astype(np.float64)
     terms = terms if kept is None else np_.where(kept, terms, 0)
     sums = recorder.emit(
         graph.ScatterND,
