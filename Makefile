@@ -17,7 +17,7 @@ SEED ?=
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --editable
 CHECKED := $(wildcard src tests benchmarks)
-LESSONS := $(patsubst %/,%,$(wildcard examples/*/)) $(wildcard examples/*.py)
+LESSONS := $(wildcard examples/*.py examples/*/*.py)
 
 # Tests start many processes, which share the bytecode that the first one writes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,9 +34,11 @@ test: $(VENV)/.installed-test
 
 # Types and layers take one core; they are beside the tests.
 types:
-	$(BIN)/mypy $(CHECKED)
-	@# One run a lesson: scripts of two lessons may have the same name.
-	set -e; for lesson in $(LESSONS); do $(BIN)/mypy $$lesson; done
+	@# Scripts of two lessons may have the same name; by these links each is a module of its own.
+	rm -rf $(VENV)/lessons && mkdir -p $(VENV)/lessons
+	for script in $(LESSONS); do \
+	  ln -s "$$PWD/$$script" $(VENV)/lessons/$$(echo $$script | tr / _); done
+	$(BIN)/mypy $(CHECKED) $(VENV)/lessons
 	$(BIN)/lint-imports
 
 # All tests of a file run in one process, which makes what they share once.
