@@ -62,6 +62,26 @@ def _without_counts(line: str) -> str:
     return re.sub(r"\d+ kernels? in \d+ launch(es)?", "", line)
 
 
+def decays(x: Array) -> Any:
+    s = 0.0
+    for i in range(len(x)):
+        s = s * 0.5 + x[i]
+    return s
+
+
+def growth(x: Array) -> Any:
+    return np.exp(x) * 2
+
+
+def test_it_is_told_where_threads_share_nothing() -> None:
+    x, alone = np.linspace(0, 1, 500_000), "    one thread runs it: threads can share no launch"
+    for threads, function, told in [(2, decays, True), (2, growth, False), (1, decays, False)]:
+        f = minicc.jit(function, threads=threads)
+        f(x)
+        assert [g.alone for g in f.explain().graphs] == [told]
+        assert (f"  {alone}" in str(f.explain()).splitlines()) == told
+
+
 def test_the_fields() -> None:
     f = minicc.jit(halves, threads=1)
     x = np.resize(np.array([5, -40, 1], np.float32), 4096)

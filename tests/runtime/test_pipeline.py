@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 def _pipeline(x: Array, run: Any, count: int) -> Pipeline:
     step = Step(run, (0,), tuple(range(1, count + 1)), False)
-    return Pipeline([0], [tensor_of(x)], step.outputs, [step], {}, (), lambda: None)
+    return Pipeline([0], [tensor_of(x)], step.outputs, [step], {}, (), False, lambda: None)
 
 
 def test_what_an_op_makes_is_the_callers_as_it_is() -> None:

@@ -459,9 +459,10 @@ class Jitted:
         return (*self._parameters.describe(found.seen.key), *guards, *found.environment.describe())
 
     def _parts(self, found: Specialisation) -> tuple[Any, ...]:
-        if found.compilation is not None and found.traced is not None:
-            return (graph_of("graph 1", found.traced.module, found.compilation),)
-        return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+        threads, traced = self.options.threads, found.traced
+        if found.compilation is not None and traced is not None:
+            return (graph_of("graph 1", traced.module, found.compilation, threads),)
+        return tuple(parts_of(found.tree.root, threads)) if found.tree.root is not None else ()
 
 
 def _is_own(error: Exception) -> bool:

@@ -128,6 +128,10 @@ class Executable(Code, Protocol):
         """What must be equal of the sizes of inputs for the program to be for them."""
         ...
 
+    def is_shared(self) -> bool:
+        """Whether threads may share any of its launches, at some sizes."""
+        ...
+
     def close(self) -> None:
         """End the threads that wait for a run; a later run starts them again."""
         ...

@@ -400,6 +400,10 @@ class NativeExecutable:
         told = (spell_guard(a, b) for a, b in of_inputs if a != b)
         return list(dict.fromkeys(told))
 
+    def is_shared(self) -> bool:
+        """Whether threads may share any of its launches, at some sizes."""
+        return self._layout.shares
+
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""
         self._free.clear()

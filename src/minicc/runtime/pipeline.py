@@ -37,7 +37,8 @@ class Pipeline:
     """Steps in the order in which they run; implements `backends.base.Executable`.
 
     Values have numbers: `args` those of the inputs, whose types are `types`, `results` those of the
-    outputs. `fits` say of the parts whether they are for sizes, as far as these are given.
+    outputs. `fits` say of the parts whether they are for sizes, as far as these are given, and
+    `shared` whether any has a launch that threads may share.
     """
 
     donated: Sequence[tuple[int, int]] = ()
@@ -51,6 +52,7 @@ class Pipeline:
         steps: Sequence[Step],
         constants: Mapping[int, Array],
         fits: Iterable[Fits],
+        shared: bool,
         close: Callable[[], None],
     ) -> None:
         self._args, self._results, self._steps = tuple(args), tuple(results), tuple(steps)
@@ -59,13 +61,17 @@ class Pipeline:
         self._dead = _last_uses(self._results, self._steps)
         self._made = {value for step in steps if step.native for value in step.outputs}
         self._fits = tuple(fits)
-        self.close = close
+        self._shared, self.close = shared, close
         self._constants = dict(constants)
         self._fixed = set(map(id, self._constants.values()))
 
     def guards(self) -> list[str]:
         """Nothing: what data decide is looked at when it is known."""
         return []
+
+    def is_shared(self) -> bool:
+        """Whether threads may share any launch of its native steps, at some sizes."""
+        return self._shared
 
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the program is for inputs of these shapes, as far as these say."""

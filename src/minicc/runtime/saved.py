@@ -204,8 +204,9 @@ def executable_of(built: Built, options: Options) -> Executable:
                 steps.append(Step(run, *passed, False))
         natives.extend(here)
         fits = [executable.may_fit for executable in here]
+        shared = any(executable.is_shared() for executable in natives)
         args, results = (built.args, built.results)
-        return Pipeline(args, built.types, results, steps, built.constants, fits, close)
+        return Pipeline(args, built.types, results, steps, built.constants, fits, shared, close)
 
     return pipeline(built)
 

@@ -15,7 +15,10 @@ _SHOWN = 40  # characters of an outcome
 
 
 class Graph(NamedTuple):
-    """One compiled segment: its ops, the user's lines, its kernels, and its ops on the host."""
+    """One compiled segment: its ops, the user's lines, its kernels, and its ops on the host.
+
+    It is `alone` where it may have several threads, and no launch is one that they can share.
+    """
 
     name: str
     module: Module
@@ -24,6 +27,7 @@ class Graph(NamedTuple):
     kernels: int
     launches: int
     host: tuple[str, ...]
+    alone: bool = False
 
     def __str__(self) -> str:
         kernels = counted(self.kernels, "kernel")
@@ -31,7 +35,8 @@ class Graph(NamedTuple):
         text = f"{self.name}: {counted(self.ops, 'op')}, {kernels} in {launches}"
         if self.lines:
             text += f", {_span(self.lines)}"
-        return "\n".join([text, *[f"    on the host: {h}" for h in self.host]])
+        alone = ["    one thread runs it: threads can share no launch"] if self.alone else []
+        return "\n".join([text, *alone, *[f"    on the host: {h}" for h in self.host]])
 
 
 class Break(NamedTuple):
@@ -140,14 +145,14 @@ def _span(lines: Sequence[str]) -> str:
     return lines[0] if len(lines) == 1 else f"{lines[0]} to {lines[-1]}"
 
 
-def graph_of(name: str, module: Module, compilation: Any) -> Graph:
-    """The description of a module and of what it was compiled to."""
+def graph_of(name: str, module: Module, compilation: Any, threads: int) -> Graph:
+    """The description of a module and of what it was compiled to, for so many threads."""
     ops = module.main.body.ops
     lines = sorted({place for op in ops for place in op.loc}, key=_order)
     host = tuple(f"{on.op}: {on.why}" for on in compilation.host)
-    return Graph(
-        name, module, len(ops), tuple(lines), compilation.kernels, compilation.launches, host
-    )
+    alone = threads > 1 and compilation.launches > 0 and not compilation.executable.is_shared()
+    compiled = (compilation.kernels, compilation.launches, host, alone)
+    return Graph(name, module, len(ops), tuple(lines), *compiled)
 
 
 def _order(place: str) -> tuple[str, int]:
@@ -155,8 +160,8 @@ def _order(place: str) -> tuple[str, int]:
     return file, int(line) if line.isdigit() else 0
 
 
-def parts_of(root: Node) -> list[Graph | Break]:
-    """The graphs and breaks that a call may walk, those of the first path first."""
+def parts_of(root: Node, threads: int) -> list[Graph | Break]:
+    """The graphs and breaks that a call of so many threads may walk, the first path's first."""
     names: dict[int, str] = {}
     order: list[Node] = []
     waiting = [root]
@@ -171,7 +176,7 @@ def parts_of(root: Node) -> list[Graph | Break]:
         name = names[id(node)]
         code: Any = node.code  # which knows its compilation
         if code is not None:
-            parts.append(graph_of(name, node.module, code.compilation))
+            parts.append(graph_of(name, node.module, code.compilation, threads))
         else:
             parts.append(Graph(name, node.module, 0, (), 0, 0, ()))
         if not isinstance(node.action, Finish):
