@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,7 @@ def compare(f: Function) -> Any:
 def require_captured(f: Function) -> None:
     """The function agrees with NumPy, and all its loops are loops of the graph."""
     told = compare(f)
+    assert "break at" not in str(told), told
     assert told.loops
     assert all("a loop of the graph" in text for text in told.loops), told.loops
 
@@ -73,6 +75,16 @@ def after_a_first(x: Any) -> Any:
         x = x * 0.9 + 1
         places.append(x)
     return np.stack(places), places[-1], x
+
+
+@CAPTURED.append
+def pairs_after_a_first(x: Any) -> Any:
+    mean, square, pairs = x[0], 0.0, []
+    for v in x[1:]:
+        mean += 0.1 * (v - mean)
+        square = 0.9 * square + 0.1 * v * v
+        pairs.append((mean, math.sqrt(square)))
+    return pairs
 
 
 @CAPTURED.append

@@ -19,6 +19,7 @@ from minicc.frontends.trace.objects import is_stood_in
 from minicc.frontends.trace.paths import Finish
 from minicc.frontends.trace.plain_guards import Numbers
 from minicc.frontends.trace.pytree import NUMBERS, STILL, Slot, leaves, rebuild
+from minicc.frontends.trace.result_parts import InRuns
 from minicc.ir.arrays import Array
 from minicc.runtime.direct import Name, Row, Wanted, dense, moving, number, same, typed
 from minicc.runtime.execute import NativeExecutable
@@ -137,11 +138,14 @@ def _result(structure: Any) -> Callable[[list[Array]], Any] | None:
         return structure.of
     if type(structure) in STILL:
         return lambda outputs: structure
-    nested = type(structure) in (tuple, list, dict)
+    nested = type(structure) in (tuple, list, dict, InRuns)
     if nested and all(type(x) in STILL or _is_plain(x) for x in leaves(structure)):
         return partial(rebuild, structure)
     return None
 
 
 def _is_plain(x: Any) -> bool:
+    if type(x) is InRuns:
+        others = [p for p in x.parts if type(p) is list]
+        return all(type(e) in STILL or _is_plain(e) for p in others for e in leaves(p))
     return type(x) is Slot and (x.kind in (None, "array") or isinstance(x.kind, type))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.mixed import Kinds
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import Slot, rebuild
+from minicc.frontends.trace.pytree import STILL, Slot, rebuild
 from minicc.ir.core import Array
+
+_FEW = 4  # elements of a list up to which a `Run` is not worth it
 
 
 class Kept:
@@ -41,6 +45,128 @@ class Element(NamedTuple):
     def of(self, array: Array) -> Any:
         """The row."""
         return array[self.number] if self.kind is None else self.kind(array[self.number])
+
+
+class Run(NamedTuple):
+    """Elements of a list, the leaves of each of which are the rows after those of the last one.
+
+    `like` is a slot with the row of the first one, or the type of a tuple or list and its parts.
+    """
+
+    like: Any
+    many: int
+
+    def of(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The elements."""
+        return self._filled(self.like, leaves)
+
+    def _filled(self, like: Any, leaves: Sequence[Any]) -> Sequence[Any]:
+        if type(like) is tuple:
+            kind, *parts = like
+            made = zip(*[self._filled(part, leaves) for part in parts], strict=True)
+            return list(made if kind is tuple else map(list, made))
+        first, kind = like.kind.number, like.kind.kind
+        rows = leaves[like.index][first : first + self.many]
+        return list(rows) if kind is None else list(map(kind, rows.tolist()))
+
+
+class InRuns:
+    """A list of which many elements are alike, so that each need not be told by itself.
+
+    `parts` are runs, and lists of other elements.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Sequence[Run | list[Any]]) -> None:
+        self.parts = tuple(parts)
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any] = ()) -> list[Any]:
+        """The list."""
+        found: list[Any] = []
+        for part in self.parts:
+            found += part.of(leaves) if type(part) is Run else rebuild(part, leaves, args)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InRuns) and value_key(self.parts) == value_key(other.parts)
+
+    def __hash__(self) -> int:
+        return len(self.parts)
+
+
+def in_runs(structure: Any) -> Any:
+    """The structure with its long lists in runs.
+
+    What stands in it twice is one object in each result, so lists that hold such stay as they are.
+    """
+    return _Packing(structure).of(structure)
+
+
+class _Packing:
+    def __init__(self, structure: Any) -> None:
+        self._times = Counter[int]()  # that an object stands in the structure
+        self._count(structure)
+
+    def _count(self, x: Any) -> None:
+        self._times[id(x)] += 1
+        if self._times[id(x)] == 1:
+            for part in _parts(x):
+                self._count(part)
+
+    def _is_alone(self, x: Any) -> bool:
+        return self._times[id(x)] == 1 and all(map(self._is_alone, _parts(x)))
+
+    def of(self, x: Any) -> Any:
+        """A part of the structure."""
+        if type(x) in (tuple, dict) and self._times[id(x)] > 1:
+            return x
+        if type(x) is tuple:
+            return tuple(map(self.of, x))
+        if type(x) is dict:
+            return {k: self.of(v) for k, v in x.items()}
+        if type(x) is list and len(x) > _FEW and self._is_alone(x):
+            return self._split(x)
+        return x
+
+    def _split(self, x: list[Any]) -> Any:
+        parts: list[Any] = [[]]
+        for key, pairs in groupby(enumerate(x), _run_key):
+            items = [item for _, item in pairs]
+            if key is None or len(items) <= _FEW:
+                parts[-1] += map(self.of, items)
+            else:
+                parts += [Run(_told(items[0]), len(items)), []]
+        return parts[0] if len(parts) == 1 else InRuns([p for p in parts if p])
+
+
+def _parts(x: Any) -> list[Any]:
+    """The parts of a container that may stand in a structure twice."""
+    held = x.values() if isinstance(x, dict) else x if isinstance(x, (tuple, list)) else ()
+    return [part for part in held if type(part) not in STILL]
+
+
+def _run_key(pair: tuple[int, Any]) -> Any:
+    """Equal for the elements of a run, by their places in a list; None for one of no run."""
+    place, item = pair
+    found = _like(item)
+    return found and (found[0], tuple([number - place for number in found[1]]))
+
+
+def _like(x: Any) -> tuple[Any, tuple[int, ...]] | None:
+    """What a part is, and the row of each of its leaves; None where it is not of rows alone."""
+    if type(x) is Slot and type(x.kind) is Element and not x.kind.of_argument:
+        return (x.index, x.kind.kind), (x.kind.number,)
+    parts = [_like(part) for part in x] if type(x) in (tuple, list) else []
+    known = [part for part in parts if part is not None]
+    if not parts or len(known) < len(parts):
+        return None
+    return (type(x), *[like for like, _ in known]), tuple([n for _, rows in known for n in rows])
+
+
+def _told(x: Any) -> Any:
+    """What a run tells of its first element."""
+    return x if type(x) is Slot else (type(x), *map(_told, x))
 
 
 class OfEither:

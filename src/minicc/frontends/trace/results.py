@@ -45,7 +45,14 @@ from minicc.frontends.trace.pytree import (
     mapped_once,
 )
 from minicc.frontends.trace.recorder import Recorder, native_element
-from minicc.frontends.trace.result_parts import Compressed, Element, Kept, OfEither, Picked
+from minicc.frontends.trace.result_parts import (
+    Compressed,
+    Element,
+    Kept,
+    OfEither,
+    Picked,
+    in_runs,
+)
 from minicc.frontends.trace.routes import Route
 from minicc.frontends.trace.side_effects import Acts, Home, Itself, SideEffects, itself
 from minicc.frontends.trace.tracer import Tracer
@@ -70,10 +77,11 @@ def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], A
     structure = mapped_once(taking.take, outcome, "result", made)
     if not taking.values and recorder.path is None:
         raise UserError("MC0182", f"{recorder.name} returns no array")
+    if changes and recorder.path is None:
+        _refuse_changed(recorder, effects.name(changes[0][0]))
+    slots = [mapped_once(taking.take, content, "changed", made) for content in contents]
+    structure, *slots = in_runs((structure, *slots))
     if changes or plain.asks:
-        if changes and recorder.path is None:
-            _refuse_changed(recorder, effects.name(changes[0][0]))
-        slots = [mapped_once(taking.take, content, "changed", made) for content in contents]
         targets = [target for target, _ in changes]
         structure = Acts(structure, [*zip(targets, slots, strict=True)], effects.homes())
     return taking.values, taking.names, structure

@@ -389,8 +389,9 @@ class Appends:
             if head.shape[1:] != shape:
                 return None
         else:
-            shapes = [x.shape if isinstance(x, Tracer) else np.shape(x) for x in first]
-            if any(isinstance(x, (list, tuple)) for x in first) or {*shapes} != {shape}:
+            if any(isinstance(x, (list, tuple)) for x in first):
+                return None
+            if {x.shape if isinstance(x, Tracer) else np.shape(x) for x in first} != {shape}:
                 return None
             head = Dispatch.call(self.recorder, "stack", ([*first],), {})
         made: Tracer = Dispatch.call(self.recorder, "concatenate", ([head, array],), {})

@@ -472,5 +472,5 @@ def _listed(like: Like, arrays: Iterator[Array]) -> list[Any]:
         return [like[0](parts) for parts in zip(*columns, strict=True)]
     array = next(arrays)
     if like[0] is Number:
-        return list(map(like[1], array))
+        return list(map(like[1], array.tolist()))
     return list(array) if like[1] else [np.array(row) for row in array]
