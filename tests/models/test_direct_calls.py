@@ -14,6 +14,8 @@ import pytest
 
 import minicc
 from minicc.api.jitted import Jitted
+from minicc.runtime import direct
+from minicc.runtime.direct_code import VALUE
 
 A = np.arange(6.0)
 SCALE = 2.0
@@ -98,6 +100,34 @@ def test_numbers_that_move(kind: type) -> None:
     assert not any(served(jitted, A, other) for other in others)
     for value in (kind(-7), kind(1 << 40), 3, 2.5, True):
         np.testing.assert_array_equal(jitted(A, value), A * value + value)
+
+
+SCALARS = [
+    *(np.bool_, np.int8, np.uint16, np.int32, np.uint64, np.int64),
+    *(np.float16, np.float32, np.float64, np.complex64, np.complex128),
+]
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+def test_scalars_of_numpys(kind: type) -> None:
+    def f(x: Any, t: Any) -> Any:
+        return x * t, t + t, t
+
+    jitted = expected(f, A, kind(1))
+    for value in np.array([0, 1, 3, 7, 50]).astype(kind):
+        assert served(jitted, A, value)
+        for got, want in zip(jitted(A, value), f(A, value), strict=True):
+            assert type(got) is type(want)
+            np.testing.assert_array_equal(got, want, strict=True)
+    others: list[Any] = [k(1) for k in (*SCALARS, np.longdouble, int, float, bool) if k is not kind]
+    for other in (*others, np.ones((), kind), np.ones(1, kind), "s", None):
+        assert not served(jitted, A, other)
+
+
+def test_a_value_that_lies_elsewhere_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert direct.scalar(np.float64(1.5), 0) is not None
+    monkeypatch.setattr(direct, "VALUE", VALUE + 4)
+    assert direct.scalar(np.float64(1.5), 0) is None
 
 
 def test_what_the_function_reads_may_be_bound_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from minicc.frontends.trace.plain_guards import Numbers
 from minicc.frontends.trace.pytree import NUMBERS, STILL, Slot, leaves, rebuild
 from minicc.frontends.trace.result_parts import InRuns
 from minicc.ir.arrays import Array
-from minicc.runtime.direct import Name, Row, Wanted, dense, moving, number, same, typed
+from minicc.runtime.direct import Name, Row, Wanted, dense, moving, number, same, scalar, typed
 from minicc.runtime.execute import NativeExecutable
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ def _rows(call: Call, fixed: Collection[int], others: Numbers, run: _Run) -> lis
             written = run.writes.get(arrays, -1)
             native = value.dtype.isnative
             rows.append(dense(value, place.get(arrays, -1), written) if native else None)
+            arrays += 1
+        elif isinstance(value, np.generic):
+            rows.append(scalar(value, place.get(arrays, -1)))
             arrays += 1
         elif kind in NUMBERS:
             if kind is bool or kind is complex:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Never
 from minicc import errstate
 from minicc.api.agreement import Trial
 from minicc.api.graph_programs import GraphProgram, is_little, require_worth
+from minicc.api.inline_cache import InlineCache
 from minicc.api.patience import TOO_LONG, Patience
 from minicc.api.segments import Segment
-from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
+from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, Known, Specialisation
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Counted,

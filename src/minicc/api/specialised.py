@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import itertools
 import logging
-import types
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.api.direct_calls import DirectCall, direct_call
 from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree, replay
 from minicc.frontends.trace.given import Reference, may_move
-from minicc.frontends.trace.objects import is_stood_in
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import NUMBERS, Key, likeness_of
+from minicc.frontends.trace.pytree import NUMBERS, Key
 from minicc.frontends.trace.side_effects import Begun
 from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
-from minicc.ir.arrays import DENSE, dense
+from minicc.ir.arrays import dense
 from minicc.limits import no_memory
 from minicc.runtime.saved import Compilation
 
@@ -31,10 +28,6 @@ PROGRAMS = 128  # of one function that are kept
 _TICKS = itertools.count()
 _NOTHING = Given()
 NUMBERS_ALONE = Sizes()
-# leaves of which a call is served by an inline cache that has the same one
-_SAME = (type(None), str, types.FunctionType, types.BuiltinFunctionType, type, np.ufunc)
-# for leaves that need only be of the same class, or have the same code
-_INSTANCE, _CODE = object(), object()
 _CALLS = 4  # of which it is compared which extents change
 _TRIES = 2
 _PATTERNS = 4  # programs for all sizes of calls that differ in these alone
@@ -122,6 +115,10 @@ class Specialisation:
         self.sizes = NUMBERS_ALONE
         self.used = 0
 
+    def use(self) -> None:
+        """Note that a call is served by it."""
+        self.used = next(_TICKS)
+
     @property
     def runs(self) -> bool:
         """Whether there is code that may be run for a call."""
@@ -156,134 +153,6 @@ class Specialisation:
         except MemoryError:
             raise no_memory("dense copies of the arguments") from None
         return self.traced.rebuild(self.compilation.executable.run(given), begun, values)
-
-
-class InlineCache:
-    """The program of a call, found at a glance for others whose arguments are of the same types.
-
-    As the inline caches that interpreters have at each call site (Deutsch and Schiffman, "Efficient
-    Implementation of the Smalltalk-80 System", 1984). It is for plain arguments: arrays that lie
-    without gaps, numbers, None, texts, functions and objects of the user's, and tuples, lists and
-    dicts of these; what it does not serve is looked up by its key.
-    """
-
-    __slots__ = ("_fixed", "_nested", "_same", "_told", "_wanted", "direct", "found", "run", "seen")
-
-    def __init__(
-        self, found: Specialisation, call: Call, leaves: Sequence[Any], nested: list[Any]
-    ) -> None:
-        self.found = found
-        self.direct: DirectCall | None = None
-        self.seen = False
-        self.run: Callable[[list[Any]], list[Any]] | None = None
-        if found.compilation is not None and all(a.dtype.isnative for a in call.arrays):
-            shapes = [a.shape for a in (*call.arrays, *call.inputs)]
-            self.run = found.compilation.executable.ready(shapes)
-        self._nested = nested
-        self._wanted = [_wanted(leaf) for leaf in leaves]
-        self._fixed = call.fixed(found.given.moving)
-        self._told = call.told(self._fixed)
-        self._same = _same(call.arrays)
-
-    @staticmethod
-    def of(found: Specialisation, call: Call) -> InlineCache | None:
-        """One for a call, if its arguments are plain and it gives no sizes as numbers."""
-        leaves: list[Any] = []
-        nested: list[Any] = []
-        _spread(call.values, leaves, nested)
-        plain = all(map(_is_plain, leaves)) and not found.sizes.given
-        return InlineCache(found, call, leaves, nested) if plain else None
-
-    def look(self, values: Sequence[Any], arrays: list[Any], inputs: list[Any], given: int) -> None:
-        """Have machine code look at calls from now on, if it can, as this one was served.
-
-        So many arguments are `given` by their places, none if some are not.
-        """
-        self.seen = True
-        if given and not self.found.plain:
-            call = Call((), arrays, [v for v in values if type(v) in NUMBERS], values)
-            call.inputs = inputs
-            self.direct = direct_call(self.found, call, given)
-
-    def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
-        """The arrays of a call, and what the program takes besides; None where it is another."""
-        arrays: list[Any] = []
-        numbers: list[Any] = []
-        arguments = values
-        if self._nested:
-            leaves: list[Any] = []
-            nested: list[Any] = []
-            _spread(values, leaves, nested)
-            if nested != self._nested:
-                return None
-            values = leaves
-        # plain loops, for this is asked at each call
-        for value, (kind, dtype, like) in zip(values, self._wanted, strict=True):
-            if type(value) is not kind:
-                return None
-            if dtype is None:
-                numbers.append(value)
-            elif dtype is _INSTANCE:
-                continue
-            elif dtype is _CODE:
-                if value is not like and likeness_of(value) != likeness_of(like):
-                    return None
-            elif isinstance(value, np.ndarray):
-                dense = value.flags.num & DENSE == DENSE
-                if not dense or value.dtype is not dtype or value.shape != like:
-                    return None
-                arrays.append(value)
-            elif value is not like and (kind is not str or value != like):
-                return None
-        if len(arrays) > 1 and _same(arrays) != self._same:
-            return None
-        if self._fixed and tuple([value_key(numbers[k]) for k in self._fixed]) != self._told:
-            return None
-        inputs = self.found.given.of(numbers, arguments)
-        if inputs is None or not self.found.environment.holds(arguments):
-            return None
-        self.found.used = next(_TICKS)
-        return arrays, inputs
-
-
-def _same(arrays: Sequence[Any]) -> list[int]:
-    """For each array the first that is the same one; nothing where all are others."""
-    ids = list(map(id, arrays))
-    return list(map(ids.index, ids)) if len(set(ids)) < len(ids) else []
-
-
-def _spread(values: Iterable[Any], leaves: list[Any], nested: list[Any]) -> None:
-    """Add the leaves of some values, and what says how they are nested."""
-    for value in values:
-        kind = type(value)
-        if kind is tuple or kind is list:
-            nested.append((len(leaves), kind, len(value)))
-            _spread(value, leaves, nested)
-        elif kind is dict:
-            nested.append((len(leaves), kind, *value, *map(type, value)))
-            _spread(value.values(), leaves, nested)
-        else:
-            leaves.append(value)
-
-
-def _is_plain(leaf: Any) -> bool:
-    if type(leaf) is np.ndarray:
-        return bool(leaf.flags.num & DENSE == DENSE)
-    return type(leaf) in (*NUMBERS, *_SAME) or is_stood_in(leaf)
-
-
-def _wanted(leaf: Any) -> tuple[type, Any, Any]:
-    """What is asked of a leaf: its type; of an array its element type and shape, too.
-
-    Other leaves than numbers and objects have to be the same one, which stands after `_SAME`.
-    """
-    if type(leaf) is np.ndarray:
-        return np.ndarray, leaf.dtype, leaf.shape
-    if is_stood_in(leaf):
-        return type(leaf), _INSTANCE, None
-    if type(leaf) is types.FunctionType:
-        return type(leaf), _CODE, leaf
-    return (type(leaf), None, None) if type(leaf) in NUMBERS else (type(leaf), _SAME, leaf)
 
 
 class _Family:
@@ -426,7 +295,7 @@ class Known:
         inputs = found.given.of(call.numbers, call.values)
         if inputs is None or not found.environment.holds(call.values):
             return False
-        found.used = next(_TICKS)
+        found.use()
         call.inputs = inputs
         return True
 
@@ -475,7 +344,7 @@ class Known:
         table, key = family.layers[fixed], call.told(fixed)
         others = [s for s in table.get(key, ()) if s is not found and s.environment.lasts()]
         table[key] = [found, *others]
-        found.used = next(_TICKS)
+        found.use()
         family.last = self.last = found.seen = Seen(call.key, call.numbers, call.names, found.used)
         self._shrink()
 

@@ -34,7 +34,7 @@ from minicc.ir.types import dtype
 from minicc.version import VERSION
 
 MAGIC = b"\x7fminicc\n"
-FORMAT = 8  # one more whenever `layout`, `entry`, or what a file says otherwise, changes
+FORMAT = 9  # one more whenever `layout`, `entry`, or what a file says otherwise, changes
 _HEADER = struct.Struct("<8sI4x32s16s9Q")  # what the digest covers is this, manifest and code
 _HEAD = _HEADER.size + 32
 _PAGE = 4096

@@ -8,6 +8,7 @@ done nothing then. It holds for CPython with a GIL, whose objects begin with two
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from minicc.runtime.direct_code import (
     INT_INTO,
     INT_IS,
     IS_ARRAY,
+    IS_SCALAR,
     ITEM,
     LENGTH,
     NAME,
@@ -32,6 +34,7 @@ from minicc.runtime.direct_code import (
     ROWS,
     SAME,
     TYPED,
+    VALUE,
 )
 from minicc.runtime.entry import built_in, table_of
 from minicc.runtime.image import Library
@@ -74,6 +77,17 @@ def dense(like: Array, place: int = -1, output: int = -1) -> Row:
     flags = DENSE | (_WRITEABLE if output >= 0 else 0)
     more = np.array([flags, like.nbytes, like.ndim, *like.shape], np.int64)
     return Row(IS_ARRAY, id(like.dtype), like.dtype, more, place, output)
+
+
+def scalar(like: np.generic, place: int) -> Row | None:
+    """A scalar of NumPy's, of the same type, whose value is an input; None where it lies elsewhere.
+
+    It lies after the two words that objects begin with.
+    """
+    value = like.tobytes()
+    if ctypes.string_at(id(like) + VALUE, len(value)) != value:
+        return None
+    return Row(IS_SCALAR, id(type(like)), type(like), input=place)
 
 
 def number(value: int | float) -> Row:

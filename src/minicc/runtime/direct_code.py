@@ -21,10 +21,10 @@ MUST, BYTES, AXES, FROM = range(4)
 NAME = 4  # words of a name: its kind, the dict or object, the name, what must stand there
 ITEM, LENGTH, ATTRIBUTE = range(3)  # kinds of names; one for how many there are
 # kinds of arguments; those of numbers that are inputs are odd
-SAME, IS_ARRAY, TYPED, FLOAT_INTO, FLOAT_IS, INT_INTO, INT_IS = range(7)
+SAME, IS_ARRAY, TYPED, FLOAT_INTO, FLOAT_IS, INT_INTO, INT_IS, IS_SCALAR = range(8)
 # where things lie in objects: of all their type; of arrays the number of axes, the extents, the
-# element type, and flags; of a float its value; of a dict how much is in it
-_TYPE, _RANK, _EXTENTS, _ELEMENT, _FLAGS, _VALUE, _SIZE = 8, 24, 32, 56, 64, 16, 16
+# element type, and flags; of a float and of NumPy's scalars the value; of a dict its size
+_TYPE, _RANK, _EXTENTS, _ELEMENT, _FLAGS, VALUE, _SIZE = 8, 24, 32, 56, 64, 16, 16
 
 
 def _word(name: str, base: str, place: int | str, kind: str = "i64") -> str:
@@ -174,6 +174,7 @@ entry:
   {_part("type", "x", _TYPE)}
   switch i64 %kind, label %same [
     i64 {IS_ARRAY}, label %array
+    i64 {IS_SCALAR}, label %typed
     i64 {TYPED}, label %typed
     i64 {FLOAT_INTO}, label %float
     i64 {FLOAT_IS}, label %float
@@ -187,6 +188,15 @@ same:
 typed:
   %type.address = ptrtoint ptr %type to i64
   %typed.it = icmp eq i64 %type.address, %wanted
+  %scalar = icmp eq i64 %kind, {IS_SCALAR}
+  %scalar.it = and i1 %scalar, %typed.it
+  br i1 %scalar.it, label %its.scalar, label %typed.all
+its.scalar:
+  %data = getelementptr i8, ptr %x, i64 {VALUE}
+  {_word("input", "row", 3, "ptr")}
+  store ptr %data, ptr %input
+  ret i1 true
+typed.all:
   ret i1 %typed.it
 array:
   {_word("ndarray", "plan", ARRAY, "ptr")}
@@ -200,7 +210,7 @@ float:
   %is.float = icmp eq ptr %type, %a.float
   br i1 %is.float, label %its.float, label %other
 its.float:
-  {_part("bits", "x", _VALUE, "i64")}
+  {_part("bits", "x", VALUE, "i64")}
   br label %number
 int:
   {_word("an.int", "plan", INT, "ptr")}
