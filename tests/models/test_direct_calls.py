@@ -27,16 +27,15 @@ def expected(f: Callable[..., Any], *args: Any) -> Jitted:
     jitted: Jitted = minicc.jit(f, threads=1)
     for _ in range(4):
         jitted(*args)
-    assert jitted._inline is not None
-    assert jitted._inline.direct is not None
+    assert any(cache.direct is not None for cache in jitted._inline.known)
     return jitted
 
 
 def served(jitted: Jitted, *args: Any) -> bool:
     """Whether machine code takes a call."""
-    assert jitted._inline is not None
-    assert jitted._inline.direct is not None
-    return jitted._inline.direct.outputs(*args) is not None
+    found = [cache.direct for cache in jitted._inline.known if cache.direct is not None]
+    assert found
+    return any(direct.outputs(*args) is not None for direct in found)
 
 
 def test_arrays_of_another_kind_are_left_alone() -> None:
@@ -128,6 +127,43 @@ def test_a_value_that_lies_elsewhere_than_it_should(monkeypatch: pytest.MonkeyPa
     assert direct.scalar(np.float64(1.5), 0) is not None
     monkeypatch.setattr(direct, "VALUE", VALUE + 4)
     assert direct.scalar(np.float64(1.5), 0) is None
+
+
+def test_arguments_that_are_given_by_name() -> None:
+    jitted = minicc.jit(lambda x, by=2.0, *, more=1: x * by + more, threads=1)
+    for _ in range(4):
+        jitted(A, more=3, by=4.0)
+    before = jitted._inline.direct
+    np.testing.assert_array_equal(jitted(A, more=3, by=4.0), A * 4 + 3)
+    np.testing.assert_array_equal(jitted(A, 4.0, more=3), A * 4 + 3)
+    np.testing.assert_array_equal(jitted(more=3, by=4.0, x=A), A * 4 + 3)
+    assert jitted._inline.direct == before + 3
+    np.testing.assert_array_equal(jitted(A), A * 2 + 1)
+    np.testing.assert_array_equal(jitted(A, by=4.0, more=2), A * 4 + 2)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        jitted(A, other=3)
+
+
+def test_calls_of_several_kinds_in_turns() -> None:
+    jitted = minicc.jit(lambda x, n: x[:n] * 2, threads=1)
+    kinds = [(A, 3), (A[:5].copy(), 3), (A.astype(np.float32), 3), (A, 4)]
+    for _ in range(6):
+        for x, n in kinds:
+            jitted(x, n)
+    before = jitted._inline.direct
+    for x, n in kinds:
+        np.testing.assert_array_equal(jitted(x, n), x[:n] * 2, strict=True)
+    assert jitted._inline.direct == before + len(kinds)
+
+
+def test_calls_of_ever_other_kinds_are_looked_up() -> None:
+    jitted = minicc.jit(lambda x: x * 2, threads=1)
+    made = []
+    for _ in range(10):
+        for n in range(3, 20):
+            np.testing.assert_array_equal(jitted(np.ones(n)), np.full(n, 2.0))
+        made.append(jitted._inline._made)
+    assert made[-1] == made[-2]  # which takes longer than to look up a call
 
 
 def test_what_the_function_reads_may_be_bound_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +328,5 @@ def test_functions_that_do_more_are_called_by_python() -> None:
         jitted = minicc.jit(f, threads=1)
         for _ in range(4):
             jitted(*args)
-        inline = jitted._inline
-        assert inline is None or inline.direct is None
+        assert all(cache.direct is None for cache in jitted._inline.known)
     assert box["k"] == 4

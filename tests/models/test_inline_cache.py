@@ -11,6 +11,7 @@ import pytest
 import minicc
 
 A, B = np.arange(3.0), np.arange(3.0) + 10
+M = np.arange(16.0).reshape(4, 4)
 
 
 def of_any(*args: Any, scale: float = 1.0) -> Any:
@@ -71,6 +72,17 @@ CALLS: dict[str, tuple[Callable[..., Any], list[tuple[tuple[Any, ...], dict[str,
             (([np.float64(4), np.float64(3)], A), {}),
             (([np.float64(4), np.int64(3)], A), {}),
             (([np.float64(4), 3.0], A), {}),
+        ],
+    ),
+    "how arrays lie": (
+        twice,
+        [
+            ((M,), {}),
+            ((M.T,), {}),
+            ((np.asfortranarray(M),), {}),
+            ((M[:, ::2],), {}),
+            ((M[::-1],), {}),
+            ((M.T.copy(),), {}),
         ],
     ),
     "keys that are equal": (keyed, [(({1: A},), {}), (({True: A},), {}), (({1.0: A},), {})]),

@@ -18,7 +18,7 @@ from minicc.api.segments import Segment
 from minicc.frontends.trace.objects import is_stood_in
 from minicc.frontends.trace.paths import Finish
 from minicc.frontends.trace.plain_guards import Numbers
-from minicc.frontends.trace.pytree import NUMBERS, STILL, Slot, leaves, rebuild
+from minicc.frontends.trace.pytree import NUMBERS, STILL, Slot, rebuild
 from minicc.frontends.trace.result_parts import InRuns
 from minicc.ir.arrays import Array
 from minicc.runtime.direct import Name, Row, Wanted, dense, moving, number, same, scalar, typed
@@ -59,7 +59,7 @@ def direct_call(found: Specialisation, call: Call, given: int) -> DirectCall | N
     alone = len(set(map(id, call.arrays))) == len(call.arrays)
     if numbers is None or names is None or run is None or errstate.STATE is None or not alone:
         return None
-    rows = _rows(call, call.fixed(found.given.moving), numbers, run)
+    rows = _rows(call, call.fixed(found.moving), numbers, run)
     if any(r is None or (max(r.input, r.output) >= 0 and k >= given) for k, r in enumerate(rows)):
         return None
     asked = [Name(*name) for name in names]
@@ -118,6 +118,8 @@ def _rows(call: Call, fixed: Collection[int], others: Numbers, run: _Run) -> lis
         elif kind in NUMBERS:
             if kind is bool or kind is complex:
                 rows.append(same(value) if kind is bool and numbers in fixed else None)
+            elif numbers in fixed and numbers in others.inputs:
+                rows.append(None)
             elif numbers in fixed:
                 rows.append(number(value) if kind is float or value in _WORDS else None)
             elif numbers in others.inputs:
@@ -137,18 +139,41 @@ def _rows(call: Call, fixed: Collection[int], others: Numbers, run: _Run) -> lis
 
 def _result(structure: Any) -> Callable[[list[Array]], Any] | None:
     """What makes a result of the outputs alone, and does nothing else."""
-    if type(structure) is Slot and _is_plain(structure):
-        return structure.of
-    if type(structure) in STILL:
-        return lambda outputs: structure
-    nested = type(structure) in (tuple, list, dict, InRuns)
-    if nested and all(type(x) in STILL or _is_plain(x) for x in leaves(structure)):
-        return partial(rebuild, structure)
-    return None
+    found = _parts(structure)
+    if not all(map(_is_plain, found)):
+        return None
+    if len({*map(id, found)}) < len(found):
+        return partial(rebuild, structure)  # where one object stands twice
+    return _maker(structure)
+
+
+def _parts(x: Any) -> list[Any]:
+    """The containers and leaves of a structure, but for plain values of Python's."""
+    held = x.values() if type(x) is dict else x if type(x) in (tuple, list) else ()
+    found = [part for e in held for part in _parts(e)]
+    return found if type(x) in STILL else [x, *found]
 
 
 def _is_plain(x: Any) -> bool:
+    if type(x) is Slot:
+        return x.kind in (None, "array") or isinstance(x.kind, type)
     if type(x) is InRuns:
         others = [p for p in x.parts if type(p) is list]
-        return all(type(e) in STILL or _is_plain(e) for p in others for e in leaves(p))
-    return type(x) is Slot and (x.kind in (None, "array") or isinstance(x.kind, type))
+        return all(map(_is_plain, _parts(others)))
+    return type(x) in (tuple, list, dict)
+
+
+def _maker(x: Any) -> Callable[[list[Array]], Any]:
+    """What makes a part of a result, in which no object stands twice."""
+    if type(x) in (Slot, InRuns):
+        made: Callable[[list[Array]], Any] = x.of
+        return made
+    if type(x) in STILL:
+        return lambda outputs: x
+    if type(x) is dict:
+        pairs = [(k, _maker(e)) for k, e in x.items()]
+        return lambda outputs: {k: make(outputs) for k, make in pairs}
+    makers = [_maker(e) for e in x]
+    if type(x) is list:
+        return lambda outputs: [make(outputs) for make in makers]
+    return lambda outputs: tuple([make(outputs) for make in makers])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Never
 from minicc import errstate
 from minicc.api.agreement import Trial
 from minicc.api.graph_programs import GraphProgram, is_little, require_worth
-from minicc.api.inline_cache import InlineCache
+from minicc.api.inline_cache import InlineCaches
 from minicc.api.patience import TOO_LONG, Patience
 from minicc.api.segments import Segment
 from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, Known, Specialisation
@@ -47,7 +47,6 @@ from minicc.frontends.trace import (
 from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of, told_of
 from minicc.frontends.trace.explain import Specialisation as Explained
-from minicc.frontends.trace.pytree import Key
 from minicc.frontends.trace.side_effects import Begun
 from minicc.ir.core import Module
 from minicc.later import Later
@@ -90,25 +89,24 @@ class Jitted:
         self._reasons: deque[tuple[int, str]] = deque(maxlen=_REASONS)
         self._traces = 0
         self._patience = Patience()
-        self._served = 0  # calls that programs were for
-        self._asked = 0  # of these, those before patience was asked last
+        self._served = 0  # calls that programs were for, but for those of machine code
+        self._asked = 0  # of both, before patience was asked last
         self._codes: dict[str, Segment] = {}
-        self._inline: InlineCache | None = None
-        self._last: Key = ()  # of the last call that was looked up
+        self._inline = InlineCaches()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays share memory with the arguments as NumPy's results do."""
-        inline = self._inline
-        if inline is not None and inline.direct is not None and not kwargs:
-            outputs = inline.direct.outputs(*args)
-            if outputs is not None:
-                self._served += 1
-                return inline.direct.result(outputs)
-        try:
-            values = self._parameters.bind(args, kwargs)
-        except UserError:
-            self.__wrapped__(*args, **kwargs)  # raises what Python raises
-            raise
+        values: Sequence[Any] = args
+        if kwargs:
+            values = self._bound(args, kwargs)
+        for inline in self._inline.known:
+            if inline.direct is not None:
+                outputs = inline.direct.outputs(*values)
+                if outputs is not None:
+                    self._inline.direct += 1
+                    return inline.direct.result(outputs)
+        if not kwargs:
+            values = self._bound(args, kwargs)
         if errstate.raises():
             return self.__wrapped__(*args, **kwargs)  # at the operation that overflows or such
         try:
@@ -122,20 +120,21 @@ class Jitted:
                 self._reasons.append((0, error.message))
                 self._tell_plain(f"{error.message}; {error.hint}", 3)
             if error.code == _OVERLAP:
-                self._parameters.overlaps, self._inline = True, None
+                self._parameters.overlaps = True
+                self._inline.stop()
         # nothing is written yet; and where NumPy raises, it is with its own words
         return self.__wrapped__(*args, **kwargs)
 
     def _called(self, values: Sequence[Any], args: Any, kwargs: Any) -> Any:
         """The result of compiled code, traced first where none fits."""
-        inline = self._inline
-        served = inline.serve(values) if inline is not None else None
+        served = self._inline.serve(values)
         call: Call | None = None
         run = None
-        if inline is not None and served is not None:
-            found, (arrays, inputs), run = inline.found, served, inline.run
+        if served is not None:
+            inline, arrays, inputs = served
+            found, run = inline.found, inline.run
             if not inline.seen:
-                inline.look(values, arrays, inputs, 0 if kwargs else len(args))
+                inline.look(values, arrays, inputs, len(values if kwargs else args))
         else:
             call = Call(*self._parameters.key(values), values)
             known = self._known.find(call)
@@ -144,7 +143,7 @@ class Jitted:
             found, arrays, inputs = known, call.arrays, call.inputs
         if found.hosted or found.plain:
             if call is not None:
-                self._expect(call, found)
+                self._inline.expect(found, call)
             if found.plain:
                 return self.__wrapped__(*args, **kwargs)
             self._served += 1
@@ -160,7 +159,7 @@ class Jitted:
             if type(result) is not Missed:
                 self._served += 1
                 if call is not None:
-                    self._expect(call, found)
+                    self._inline.expect(found, call)
                 return result
             missed = result
         except UserError as error:
@@ -169,19 +168,21 @@ class Jitted:
         if call is None:
             call = Call(*self._parameters.key(values), values)
             call.inputs = inputs
-        self._inline = None
+        self._inline.clear()
         if missed is None and found.sizes.counts is not None:
-            self._known.miss(call, found, self._served)
+            self._known.miss(call, found, self._served + self._inline.direct)
             return self.__wrapped__(*args, **kwargs)
         if missed is None:
             self._known.drop_sizes(call)  # a guard that only the program knows
         return self._trace(call, missed)
 
-    def _expect(self, call: Call, found: Specialisation) -> None:
-        """Be ready for calls that are like this one, if it is like the one before."""
-        if call.key == self._last and not self._parameters.overlaps:
-            self._inline = InlineCache.of(found, call)
-        self._last = call.key
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the order of the parameters."""
+        try:
+            return self._parameters.bind(args, kwargs)
+        except UserError:
+            self.__wrapped__(*args, **kwargs)  # raises what Python raises
+            raise
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         """A method of an object, as of any function."""
@@ -237,7 +238,7 @@ class Jitted:
                 if found.sizes.counts is None:
                     self._known.drop_sizes(call)
                 else:
-                    self._known.miss(call, found, self._served)
+                    self._known.miss(call, found, self._served + self._inline.direct)
                 return self._parameters.call(self.__wrapped__, call.values)
         else:
             result, found.traced.result = found.traced.result, None
@@ -249,7 +250,8 @@ class Jitted:
 
     def _worth(self, call: Call, missed: Missed | None) -> bool:
         """Whether a call is traced where nothing known fits it; else NumPy runs it."""
-        served, self._asked = self._served - self._asked, self._served
+        total = self._served + self._inline.direct
+        served, self._asked = total - self._asked, total
         if missed is not None and missed.effects:
             return True  # NumPy would have the effects again
         seen = missed and (missed.action.where, missed.place, missed.key)

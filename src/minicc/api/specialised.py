@@ -120,6 +120,11 @@ class Specialisation:
         self.used = next(_TICKS)
 
     @property
+    def moving(self) -> Collection[Any]:
+        """The numbers that it serves with any values, whatever the sizes of arrays are."""
+        return self.given.moving - self.sizes.given.keys()
+
+    @property
     def runs(self) -> bool:
         """Whether there is code that may be run for a call."""
         return self.compilation is not None or self.tree.root is not None
@@ -208,8 +213,7 @@ class Known:
         if found is not None:
             if len(self._served) == PROGRAMS:
                 del self._served[next(iter(self._served))]
-            moves = found.given.moving - found.sizes.given.keys()
-            fixed = call.fixed(moves)
+            fixed = call.fixed(found.moving)
             self._served[call.key] = found, fixed, call.told(fixed)
         return found
 

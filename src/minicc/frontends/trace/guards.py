@@ -332,6 +332,9 @@ class Environment:
         for r, was, fixed in self._references:
             now = r.now()  # an equal object, where it is not the same
             value = () if now is MISSING else (now,)
+            if r.name == "__kwdefaults__" and type(now) is dict:
+                fixed = all(map(_is_fixed, now.values()))
+                found += [(now, "", len(now)), *[(now, k, (v,)) for k, v in now.items()]]
             if not fixed or _print_of(r, now) != was:
                 return None
             if isinstance(r.home, Members) and type(r.home.held) is dict:
