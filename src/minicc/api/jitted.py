@@ -96,9 +96,7 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays share memory with the arguments as NumPy's results do."""
-        values: Sequence[Any] = args
-        if kwargs:
-            values = self._bound(args, kwargs)
+        values = self._bound(args, kwargs) if kwargs else args
         for inline in self._inline.known:
             if inline.direct is not None:
                 outputs = inline.direct.outputs(*values)
