@@ -296,7 +296,7 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 x, other = x.counted(), other.counted() if type(other) is Number else other
             both = type(other) is Number and x.counts and other.counts and symbol != "mul"
             small = x.counts and step and symbol != "mul"
-            if symbol == "mul" and x.kind is int and x._recorder.loops:
+            if symbol == "mul" and x.kind is int and x.is_lazy:
                 factors = _factors(x, other)
                 small, x, other = factors is not None, *(factors or (x, other))
             if ufunc and not recorded and x.kind is int and _stays(symbol, x, other, swapped):

@@ -6,7 +6,9 @@ number for a root of a negative one. Where data are so, NumPy runs the call.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,9 @@ def power(base: Any, exponent: Any) -> Any:
     numbers = [n for n in pair if issubclass(type(n), Number)]
     if all(n.term is not None or n.known is not None for n in numbers):
         return None
+    few = type(exponent) is int and exponent in (2, 3)
+    if few and type(base) is Number and base.kind is int and base.is_lazy:
+        return functools.reduce(operator.mul, [base] * exponent)
     kinds = {n.kind if issubclass(type(n), Number) else type(n) for n in pair}
     inverse = type(exponent) is int and exponent < 0
     if not (float in kinds or inverse) or not kinds <= {int, float}:
