@@ -164,6 +164,16 @@ def test_binary_on_integers_is_exact_and_wraps(
         assert value == (exact if comparison else wrap(exact, element)), (a[i, j], b[i, 0])
 
 
+@pytest.mark.parametrize("element", [e for e in INTEGERS if e.kind == "u"], ids=str)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_upper_half_of_products(element: DType, seed: int) -> None:
+    a, b = sample(element, (4, 60), seed), sample(element, (4, 60), seed + 1)
+    a[:, 0] = b[:, 0] = ~a[:1, :1] | a[:1, :1]  # all bits
+    for at, got in np.ndenumerate(apply(graph.MulHigh, a, b)):
+        assert got == int(a[at]) * int(b[at]) >> element.bits, (a[at], b[at])
+
+
 @pytest.mark.parametrize("element", INTEGERS, ids=str)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))

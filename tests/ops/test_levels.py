@@ -93,6 +93,7 @@ def _elementwise() -> list[Case]:
         graph.And: ("bool", *_INTEGERS),
         graph.Or: ("bool", *_INTEGERS),
         graph.Xor: ("bool", *_INTEGERS),
+        graph.MulHigh: tuple(d for d in _INTEGERS if d.startswith("u")),
         graph.Shl: _INTEGERS,
         graph.Shr: _INTEGERS,
         graph.Lt: ("f32", "f64", *_INTEGERS),

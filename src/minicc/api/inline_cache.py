@@ -11,7 +11,7 @@ import numpy as np
 
 from minicc.api.direct_calls import DirectCall, direct_call
 from minicc.api.specialised import Call, Specialisation
-from minicc.frontends.trace.objects import is_stood_in
+from minicc.frontends.trace.objects import is_generator, is_stood_in
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, Key, likeness_of
 from minicc.frontends.trace.recorder import native_element
@@ -219,7 +219,7 @@ def _is_plain(leaf: Any) -> bool:
         return True
     if isinstance(leaf, np.generic):
         return native_element(leaf.dtype) is not None
-    return type(leaf) in (*NUMBERS, *_SAME) or is_stood_in(leaf)
+    return type(leaf) in (*NUMBERS, *_SAME) or is_stood_in(leaf) or is_generator(leaf)
 
 
 def _wanted(leaf: Any) -> tuple[type, Any, Any]:
@@ -233,7 +233,7 @@ def _wanted(leaf: Any) -> tuple[type, Any, Any]:
         return np.ndarray, leaf.dtype, leaf.shape
     if isinstance(leaf, np.generic):
         return type(leaf), _SCALAR, None
-    if is_stood_in(leaf):
+    if is_stood_in(leaf) or is_generator(leaf):
         return type(leaf), _INSTANCE, None
     if type(leaf) is types.FunctionType:
         return type(leaf), _CODE, leaf

@@ -177,6 +177,14 @@ class Mod(Binary, name="arith.mod", compute=_wide(_remainder)):
     """a - floordiv(a, b) * b, with the sign of b; integers by 0 give 0."""
 
 
+def _upper_half(a: Array, b: Array) -> Array:
+    return np.asarray(a.astype(object) * b.astype(object) >> 8 * a.itemsize).astype(a.dtype)
+
+
+class MulHigh(Binary, name="arith.mulhi", kinds="u", compute=_upper_half):
+    """The upper half of the bits of the product, of which `Mul` gives the lower one."""
+
+
 class Max(Binary, name="arith.max", kinds="fiub", compute=_wide(np.maximum)):
     """The greater; NaN if either is."""
 

@@ -274,6 +274,13 @@ def _not(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     return w.binary("xor", t, x[0], w.splat(t, -1) if d.kind != "b" else w.splat(t, 1))
 
 
+def _multiply_high(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    wide = Vec(t.lanes, f"i{2 * t.bits}")
+    factors = [w.convert("zext", t, value, wide) for value in x]
+    shifted = w.binary("lshr", wide, w.binary("mul", wide, *factors), w.splat(wide, t.bits))
+    return w.convert("trunc", wide, shifted, t)
+
+
 def _shift_left(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     """Places are compared as unsigned: a negative number of them is too great."""
     few = w.compare("ult", t, x[1], w.splat(t, d.bits))
@@ -301,6 +308,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.DivBy: _divide_by,
     arith.FloorDiv: _floor_divide,
     arith.Mod: _modulo,
+    arith.MulHigh: _multiply_high,
     arith.Max: extremum(True),
     arith.MaxNumber: _max_number,
     arith.Min: extremum(False),

@@ -38,7 +38,8 @@ from minicc.ir.types import F64
 
 # Calls that a compiled function would repeat with another outcome.
 _FILES = "files are read and written while tracing alone"
-IMPURE = {"random": "random numbers are drawn once, while tracing"}
+DRAWN = "random numbers are drawn once, while tracing"
+IMPURE = {"random": DRAWN}
 for _names in (
     ("load", "save", "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt"),
     ("fromfile", "fromregex", "memmap", "ndarray.tofile", "ndarray.dump", "lib.npyio.DataSource"),

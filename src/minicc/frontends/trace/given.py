@@ -182,6 +182,7 @@ class Given:
         # the arrays from outside, by their places: their element types and shapes
         self._arrays: dict[int, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._still: set[Any] = set()  # which of these are constants
+        self._states: set[int] = set()  # places of those that are none
         self._looked: set[Any] = set()  # lists from outside, by their places, that are looked at
         self._open = True  # whether others may be inputs
 
@@ -212,8 +213,11 @@ class Given:
         """Let the program have the inputs that are known of, after its arguments."""
         self.boxes = {place: self._input(recorder, place) for place in self.boxes}
 
-    def array(self, recorder: Recorder, reference: Reference) -> Tracer | None:
-        """The input that an array from outside is; None where it is a constant."""
+    def array(self, recorder: Recorder, reference: Reference, state: bool = False) -> Tracer | None:
+        """The input that an array from outside is; None where it is a constant.
+
+        What a `state` holds is another at each call.
+        """
         x, key = reference.value, reference.place
         if recorder.path is None or not self._open or key in self._still:
             return None
@@ -222,6 +226,7 @@ class Given:
             self._leaves[key] = (self._add(name, None, x), reference, type(x))
         place = self._leaves[key][0]
         self._arrays[place] = x.dtype, x.shape
+        self._states |= {place} if state else set()
         return self._at(recorder, place)
 
     def keep_still(self, *groups: Iterable[int]) -> None:
@@ -379,7 +384,7 @@ class Given:
         value = Value(type_of(array), self._names[place])
         recorder.inputs.append(value)
         recorder.path.enter(array)
-        if place in self._arrays:
+        if place in self._arrays and place not in self._states:
             recorder.outside[value] = frozenset([place])
         box = Tracer(recorder, value, scalar=isinstance(self._now[place], np.generic))
         recorder.begun.append(box)

@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import IMPURE, call, impurity, is_symbolic, refuse_impure
+from minicc.frontends.trace.dispatch import DRAWN, call, impurity, is_symbolic, refuse_impure
+from minicc.frontends.trace.draws.generators import RandomModule
 from minicc.frontends.trace.names import resolve
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.python_types import PythonType
@@ -86,6 +87,9 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
         if real not in recorder.kinds:
             recorder.kinds[real] = _class_replacement(recorder, real, path)
         return recorder.kinds[real]
+    if path in ("random", "random._generator.default_rng"):
+        module = RandomModule(recorder)
+        return module if path == "random" else module.default_rng
     if impurity(path):
         return Impure(recorder, f"np.{path}", impurity(path))
     if isinstance(real, types.ModuleType):
@@ -272,13 +276,13 @@ class Impure:
 def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
     """What stands for clocks and sources of random numbers other than modules of NumPy."""
     owner = getattr(x, "__self__", None)
-    sources = classes_of("numpy.random", "Generator", "RandomState")
+    sources = classes_of("numpy.random", "RandomState")
     for drawn in (x, owner):
         if isinstance(drawn, (*sources, random.Random)):
-            return Impure(recorder, name, IMPURE["random"])
+            return Impure(recorder, name, DRAWN)
     module = getattr(x, "__name__" if isinstance(x, types.ModuleType) else "__module__", None)
     if module in ("random", "secrets", "uuid"):
-        return Impure(recorder, name, IMPURE["random"])
+        return Impure(recorder, name, DRAWN)
     if module == "time":
         return Impure(recorder, name, _CLOCK)
     # os.environ is of a class of that module

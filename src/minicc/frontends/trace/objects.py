@@ -74,6 +74,12 @@ def is_stood_in(x: Any) -> bool:
     return _is_bag(x) or is_users(type(x))
 
 
+def is_generator(x: Any) -> bool:
+    """Whether a value is one of NumPy's generators of random numbers."""
+    # whose module need not be imported to ask
+    return type(x).__module__ == "numpy.random._generator" and type(x).__name__ == "Generator"
+
+
 _KNOWN: dict[Any, bool] = {}  # by class
 
 

@@ -8,6 +8,8 @@ the old structure.
 
 from __future__ import annotations
 
+import collections
+import copy
 import types
 from collections.abc import Callable, Sequence
 from datetime import date, time, timedelta
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.objects import bare_base, is_library, is_stood_in
+from minicc.frontends.trace.objects import bare_base, is_generator, is_library, is_stood_in
 from minicc.ir.core import attribute_key
 from minicc.later import classes_of
 
@@ -27,6 +29,7 @@ NUMBERS = (float, int, complex, bool)
 # types of Python whose values are known by what they are
 PLAIN = (*NUMBERS, str, bytes, type(None))
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
+CONTAINERS = (set, frozenset, collections.deque, dict, list)
 VALUES = (date, time, timedelta, Enum, range, np.dtype)  # that never change
 _CALLABLE = (
     types.FunctionType,
@@ -125,7 +128,8 @@ def likeness_of(value: Any) -> Key | None:
         return None if known else ("instance", kind, value.__code__, Held(value.__globals__))
     if kind is types.MethodType and is_stood_in(value.__self__):
         return ("instance", kind, Held(value.__func__), type(value.__self__))
-    return ("instance", kind) if kind is partial or is_stood_in(value) else None
+    alike = kind is partial or is_stood_in(value) or is_generator(value)
+    return ("instance", kind) if alike else None
 
 
 def _is_numpys(kind: type) -> bool:
@@ -144,6 +148,22 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
     if type(value) is dict:
         return {k: mapped(f, v, f"{path}[{k!r}]") for k, v in value.items()}
     return f(value, path)
+
+
+def with_elements(x: Any, f: Callable[[Any], Any]) -> Any:
+    """A container of the same kind with its elements replaced, keys as they are."""
+    if type(x) in (list, dict) or isinstance(x, tuple):
+        return mapped(lambda leaf, path: f(leaf), x)
+    if not isinstance(x, CONTAINERS):
+        return f(x)
+    new: Any = copy.copy(x)
+    if isinstance(x, dict):
+        for key, element in x.items():
+            dict.__setitem__(new, key, f(element))
+    elif isinstance(x, (list, collections.deque)):
+        for k, element in enumerate(x):
+            new[k] = f(element)
+    return new
 
 
 def mapped_once(

@@ -20,6 +20,10 @@ VIEWS: set[str] = set()
 WRITES: dict[str, Implementation] = {}
 
 
+# What is traced instead of a function of ours that is written with NumPy.
+INSTEAD: dict[Any, Implementation] = {}
+
+
 def traces(*names: str, view: bool = False) -> Callable[[F], F]:
     """Register the decorated function `f(recorder, *args, **kwargs)` under NumPy's names."""
 

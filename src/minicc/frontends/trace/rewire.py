@@ -12,13 +12,10 @@ again.
 from __future__ import annotations
 
 import builtins
-import collections
-import copy
 import datetime
 import math
 import sys
 import types
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -26,6 +23,7 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, file_line
 from minicc.frontends.trace.builtin_names import compared_in, traced_builtins
+from minicc.frontends.trace.draws.outside import drawn_from
 from minicc.frontends.trace.effects import (
     MathModule,
     SciPyModule,
@@ -57,21 +55,22 @@ from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import (
     MISSING,
     Members,
+    is_generator,
     is_library,
     is_users,
     real_of,
     refuse_set,
     stand_in,
 )
-from minicc.frontends.trace.pytree import PLAIN, likeness_of, mapped
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.pytree import CONTAINERS, PLAIN, likeness_of, mapped, with_elements
+from minicc.frontends.trace.recorder import OWN, Recorder
+from minicc.frontends.trace.registry import INSTEAD
 from minicc.frontends.trace.routes import CellRoute, Identities, NamesRoute, Route, homes
 from minicc.frontends.trace.side_effects import Home, SideEffects
 from minicc.frontends.trace.tracer import Tracer
 from minicc.later import classes_of
 
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
-_CONTAINERS = (set, frozenset, collections.deque, dict, list)
 # modules of Python of which some members are replaced
 _LOOKED_INTO = LOOKING | {"sys", "warnings"}
 _READING = (__name__, stand_in.__module__)
@@ -84,22 +83,6 @@ def _looked_up(code: types.CodeType) -> frozenset[str]:
     return frozenset(str(s.argval) for s in steps if s.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
-def _copied(x: Any, f: Callable[[Any], Any]) -> Any:
-    """A container of the same kind with its elements replaced, keys as they are."""
-    if type(x) in (list, dict) or isinstance(x, tuple):
-        return mapped(lambda leaf, path: f(leaf), x)
-    if not isinstance(x, _CONTAINERS):
-        return f(x)
-    new: Any = copy.copy(x)
-    if isinstance(x, dict):
-        for key, element in x.items():
-            dict.__setitem__(new, key, f(element))
-    elif isinstance(x, (list, collections.deque)):
-        for k, element in enumerate(x):
-            new[k] = f(element)
-    return new
-
-
 class Rewirer:
     """Makes the copies of one trace, each function's once."""
 
@@ -109,8 +92,9 @@ class Rewirer:
         self.identities = Identities()
         recorder.namespace = Namespace(recorder)
         recorder.effects = self._effects = SideEffects()
-        recorder.as_users = self.function
+        recorder.as_users = self._ours
         self.classes: dict[Any, Any] = {}
+        self.generators: dict[int, tuple[Any, Any]] = {}  # of random numbers, with their places
         self._functions: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, dict[str, Any]] = {}
         self._seen: set[tuple[int, str]] = set()
@@ -122,9 +106,7 @@ class Rewirer:
         """What stands for a value that the code reads under `name`; calls may lead to it."""
         path = numpy_path(x)
         if path is not None:
-            if not path:
-                return self.recorder.namespace
-            return replacement(self.recorder, x, path)
+            return replacement(self.recorder, x, path) if path else self.recorder.namespace
         if isinstance(x, type) and x.__module__ == "numpy" and hasattr(np, x.__name__):
             return replacement(self.recorder, x, x.__name__)
         answers = numpy_object(self.recorder, x, name)
@@ -143,6 +125,8 @@ class Rewirer:
             return writer
         if isinstance(x, type) and x in (datetime.datetime, datetime.date):
             return Clock(self.recorder, x)
+        if is_generator(x):
+            return drawn_from(self, x, name, route)
         source = impure(self.recorder, x, name)
         if source is not None:
             return source
@@ -181,8 +165,8 @@ class Rewirer:
         if isinstance(x, (set, frozenset)) and any(isinstance(v, type) for v in x):
             classes = {v: self.value(v, name) for v in x if isinstance(v, type)}
             return self.container(type(x)([classes.get(v, v) for v in x]), x, name)
-        if isinstance(x, _CONTAINERS):
-            return self.container(_copied(x, lambda leaf: self.value(leaf, name)), x, name)
+        if isinstance(x, CONTAINERS):
+            return self.container(with_elements(x, lambda leaf: self.value(leaf, name)), x, name)
         return stand_in(self, x, name, route)
 
     def _with_arguments(self, x: Any, name: str, route: Route | None) -> Any:
@@ -216,7 +200,7 @@ class Rewirer:
         """Whether what stands for a value is made of what is read of that alone."""
         if isinstance(x, types.FunctionType):
             return self._functions.get(id(x), (x, None))[1] is made
-        return type(x) in (types.MethodType, partial) or real_of(made) is x
+        return type(x) in (types.MethodType, partial) or real_of(made) is x or is_generator(x)
 
     def _read_from(self, reference: Reference) -> Any:
         """The same for what is no array, number or container and is read at a reference."""
@@ -425,6 +409,22 @@ class Rewirer:
         attributes = Reference("attribute", home, "__dict__", vars(f))
         self._effects.watch(vars(copy), own, f.__qualname__, Home(attributes))
         return copy
+
+    def _ours(self, f: types.FunctionType) -> Any:
+        """The copy of a function of ours, of which nothing needs to be guarded."""
+        if id(f) not in self._functions:
+            namespace = self._namespace(f.__globals__)
+            copy = types.FunctionType(rewritten(f.__code__), namespace, f.__name__)
+            self._functions[id(f)] = (f, copy)
+            names = set[str]().union(*map(_looked_up, codes_within(f.__code__)))
+            for name in names & f.__globals__.keys():
+                x = f.__globals__[name]
+                if isinstance(x, types.FunctionType) and x.__module__.startswith(OWN):
+                    instead = INSTEAD.get(x)
+                    namespace[name] = partial(instead, self.recorder) if instead else self._ours(x)
+                else:
+                    namespace[name] = self.value(x, name)
+        return self._functions[id(f)][1]
 
     def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
         if id(original) not in self._globals:

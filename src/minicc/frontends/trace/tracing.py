@@ -85,7 +85,9 @@ class Traced:
         self.captured = recorder.captured
         # whether others see what it does
         self.acts = recorder.path is not None and (
-            recorder.path.acts or (type(structure) is Acts and bool(structure.changes))
+            recorder.path.acts
+            or rewirer.generators
+            or (type(structure) is Acts and bool(structure.changes))
         )
         self.work = recorder.work  # ops that were recorded, and what segments weigh
         self.writes = tuple(dict.fromkeys(recorder.places))

@@ -99,6 +99,10 @@ class Mod(Binary, name="graph.mod", scalar=arith.Mod):
     """a - floordiv(a, b) * b, with the sign of b; integers by 0 give 0."""
 
 
+class MulHigh(Binary, name="graph.mulhi", scalar=arith.MulHigh):
+    """The upper half of the bits of the product of unsigned integers."""
+
+
 class Max(Binary, name="graph.max", scalar=arith.Max):
     """The greater; NaN if either is."""
 

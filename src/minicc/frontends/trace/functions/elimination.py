@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.functions.as_written import as_here
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.views import boxed
@@ -115,17 +116,7 @@ def _traced(recorder: Recorder, name: str, function: Callable[..., Any], *arrays
     if not recorder.loops or not 0 < _rows(recorder, *arrays) <= _MOST:
         what = f"np.linalg.{name} is traced in loops alone, for a few unknowns,"
         recorder.refuse("MC0241", f"{what} and not here")
-    return _as_here(recorder, function, *arrays)
-
-
-def _as_here(recorder: Recorder, function: Callable[..., Any], *arrays: Any) -> Any:
-    """What a function gives, whose lines are told as the user's that calls it."""
-    before = recorder.line
-    recorder.line = recorder.location(), recorder.source()
-    try:
-        return recorder.as_users(function)(*arrays)
-    finally:
-        recorder.line = before
+    return as_here(recorder, function, *arrays)
 
 
 @traces("linalg.solve")
@@ -163,7 +154,7 @@ def cholesky(recorder: Recorder, a: Any) -> Any:
     # a program for each of many sizes would take longer to compile than it gains
     one_of_many = recorder.path is not None and recorder.path.varies and type(rows) is int
     if (rows >= _LARGE and not one_of_many) or (recorder.loops and rows > _MOST):
-        return _as_here(recorder, _lower_by_blocks, box)
+        return as_here(recorder, _lower_by_blocks, box)
     if not recorder.loops:
         what = f"np.linalg.cholesky of less than {_LARGE} rows, or of many sizes,"
         recorder.refuse("MC0241", f"{what} is traced in loops alone")

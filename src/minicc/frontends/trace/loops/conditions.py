@@ -215,8 +215,12 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
 
 
 def _asking(recorder: Recorder) -> FrameType | None:
-    """The user's frame, where an instruction of it asks without a library in between."""
+    """The user's frame, where an instruction of it asks without a library in between.
+
+    Code of ours that is traced as the user's is no library.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_own(frame):
+    users = recorder.user_globals
+    while frame is not None and is_own(frame) and id(frame.f_globals) not in users:
         frame = frame.f_back
-    return frame if frame is not None and id(frame.f_globals) in recorder.user_globals else None
+    return frame if frame is not None and id(frame.f_globals) in users else None

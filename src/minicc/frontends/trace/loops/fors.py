@@ -172,7 +172,9 @@ def _loop(
         return None
     most = source.length.bounds()[1] if type(source.length) is Index else source.length
     code = loop_at(frame.f_code, frame.f_lasti, called)
-    if most <= recorder.few:
+    # Python would ask at each call whether a loop within a round is gone through
+    always = not recorder.loops and frame.f_globals.get("CAPTURED", False)
+    if most <= recorder.few and not always:
         if code is None or most < 2:
             return None
         recorder.short = True

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.draws.generators import Generator, RandomModule
 from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.kinds import InstanceOf, SubclassOf, power
@@ -29,13 +30,14 @@ from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import original_class
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import INSTEAD
 from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tracer import Tracer
 
 _PLAIN = (
     bool, int, float, complex, str, bytes, type(None), range, slice, type(...),
     type(NotImplemented), np.dtype, np.generic, Tracer, Number, PythonType, TracedFunction,
-    Namespace, MathModule, KernelFunction, SubclassOf, InstanceOf,
+    Namespace, MathModule, KernelFunction, SubclassOf, InstanceOf, Generator, RandomModule,
 )  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (
@@ -105,7 +107,7 @@ class Reach:
             return
         elif isinstance(x, types.FunctionType):
             self._function(x, name)
-        elif type(x) is partial and x.func in (mathematics, extreme):
+        elif type(x) is partial and x.func in (mathematics, extreme, *INSTEAD.values()):
             return
         elif isinstance(x, types.MethodType):
             self.visit(x.__self__, name)
