@@ -11,9 +11,17 @@ from tests.models.test_captured_loops import same
 from tests.sweeps import part
 
 import minicc
+from minicc.frontends.trace.draws import worth
 
 Function = Callable[..., Any]
 RNG = np.random.default_rng(3)
+
+
+@pytest.fixture(autouse=True)
+def programs_draw_few_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worth, "SOON", 0)
+
+
 CAPTURED: list[Function] = []
 OTHERS: list[Function] = []
 
@@ -161,6 +169,88 @@ def passed_on(x: Any, rng: Any) -> Any:
 
     draw = rng.random
     return [noisy(v) for v in x], draw(), draw(3)
+
+
+OLD: list[Function] = []
+
+
+@OLD.append
+def old_chain(x: Any, r: Any) -> Any:
+    now, taken = 0.0, 0
+    for _ in range(60):
+        new = now + r.normal(0, 0.5)
+        if np.log(np.random.rand()) < -0.5 * (new * new - now * now):
+            now = new
+            taken += 1
+    return now, taken
+
+
+@OLD.append
+def old_steps(x: Any, r: Any) -> Any:
+    np.random.seed(42)
+    w = np.zeros(len(x))
+    for i in range(1, len(x)):
+        w[i] = w[i - 1] + np.random.randn() + r.randint(-1, 2) + r.random_sample()
+    return w
+
+
+@OLD.append
+def old_kinds(x: Any, r: Any) -> Any:
+    return (
+        *(r.randint(5), r.randint(2, 9, 7), r.randint(0, 1), r.rand(3, 2), r.choice(5), r.randn()),
+        *(r.choice(x, 4), r.permutation(6), r.uniform(2, 3), r.exponential(2.0), r.random_sample()),
+    )
+
+
+@OLD.append
+def old_shuffles(x: Any, r: Any) -> Any:
+    np.random.shuffle(x)
+    r.shuffle(x)
+    return np.random.choice([1, 2, 3], p=[0.2, 0.3, 0.5]), r.standard_normal(5), np.random.ranf()
+
+
+@pytest.mark.parametrize("k", part(range(len(OLD)), 2))
+def test_old_generators(k: int) -> None:
+    """`np.random`'s own functions, too, draw from one."""
+    f = OLD[k]
+    jitted = minicc.jit(f, threads=1)
+    mine, theirs = np.random.RandomState(7), np.random.RandomState(7)
+    for seed in range(3):
+        x = np.random.default_rng(seed).random(30)
+        ours, numpys = x.copy(), x.copy()
+        begun = np.random.get_state(legacy=False)
+        got, after = jitted(ours, mine), np.random.get_state(legacy=False)
+        np.random.set_state(begun)
+        same(f(numpys, theirs), got, 1e-12, 1e-12)
+        same(numpys, ours)
+        np.testing.assert_equal(after, np.random.get_state(legacy=False))
+        state, other = (g.get_state(legacy=False) for g in (mine, theirs))
+        np.testing.assert_equal(state, other)
+    assert "not compiled" not in str(jitted.explain(x, mine))
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_generators_that_are_made_anew_are_numpys() -> None:
+    def drawn(x: Any) -> Any:
+        return (
+            x + np.random.RandomState(3).rand() + np.random.Generator(np.random.PCG64(1)).random()
+        )
+
+    jitted, x = minicc.jit(drawn, threads=1), np.ones(3)
+    for _ in range(3):
+        np.testing.assert_array_equal(jitted(x), drawn(x))
+    assert "np.random.RandomState can't be compiled" in str(jitted.explain(x))
+
+
+def test_few_numbers_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+
+    def drawn(x: Any, rng: Any) -> Any:
+        return x + rng.random()
+
+    jitted = minicc.jit(drawn, threads=1)
+    with pytest.warns(minicc.PerformanceWarning, match="few random numbers are drawn"):
+        jitted(np.ones(3), np.random.default_rng(1))
 
 
 def check(f: Function) -> Any:

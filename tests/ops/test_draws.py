@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minicc.frontends.trace.draws import bits, distributions, tables
-from minicc.frontends.trace.draws.memory import State, state_in, state_of
+from minicc.frontends.trace.draws import bits, distributions, mt19937, tables
+from minicc.frontends.trace.draws.memory import Mt19937, Pcg64, pcg64_of, state_in
 
 Draw = Callable[[np.random.Generator, int], Any]
 NORMAL, EXPONENTIAL = tables.normal(), tables.exponential()
@@ -28,16 +28,16 @@ def numbers_may_wrap() -> Iterator[None]:
         yield
 
 
-def pair(seed: int) -> tuple[np.random.Generator, State]:
+def pair(seed: int) -> tuple[np.random.Generator, Pcg64]:
     """A generator, and the state of another one of the same seed."""
     state = state_in(np.random.default_rng(seed))
-    assert state is not None
+    assert type(state) is Pcg64
     return np.random.default_rng(seed), state
 
 
-def require_same(generator: np.random.Generator, state: State) -> None:
+def require_same(generator: np.random.Generator, state: Pcg64) -> None:
     """Both have drawn alike."""
-    for got, want in zip(state, state_of(generator.bit_generator.state), strict=True):
+    for got, want in zip(state, pcg64_of(generator.bit_generator.state), strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -76,7 +76,7 @@ def test_below_1_nothing_is_drawn() -> None:
 def test_shuffles(shape: tuple[int, ...]) -> None:
     generator, state = pair(4)
     x, y = np.arange(np.prod(shape)).reshape(shape), np.arange(np.prod(shape)).reshape(shape)
-    distributions.shuffle(state.words, state.spare, x)
+    distributions.shuffle(x, bits.next32, *state)
     generator.shuffle(y)
     np.testing.assert_array_equal(x, y)
     require_same(generator, state)
@@ -114,3 +114,57 @@ def test_the_levels_of_a_table_have_one_area(ziggurat: Any, places: float, curve
 def test_only_the_memory_of_pcg64_is_known() -> None:
     for other in (np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.PCG64DXSM):
         assert state_in(np.random.Generator(other(0))) is None
+
+
+def old_pair(seed: int) -> tuple[np.random.RandomState, np.random.RandomState, Mt19937]:
+    """Two old generators of one seed, and the memory of the second."""
+    first, second = np.random.RandomState(seed), np.random.RandomState(seed)
+    state = state_in(second)
+    assert type(state) is Mt19937
+    return first, second, state
+
+
+def require_same_old(*generators: np.random.RandomState) -> None:
+    """Both have drawn alike."""
+    first, second = (g.get_state(legacy=False) for g in generators)
+    np.testing.assert_equal(first, second)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 1001])
+def test_floats_of_old_generators(count: int) -> None:
+    first, second, state = old_pair(3)
+    out = np.empty(count)
+    for _ in range(2):
+        mt19937.fill_uniform(out, *state[:2])
+        np.testing.assert_array_equal(out, first.random_sample(count))
+        mt19937.fill_normal(out, *state)
+        np.testing.assert_array_max_ulp(out, first.standard_normal(count), 2)
+        require_same_old(first, second)
+        mt19937.fill_exponential(out, *state[:2])
+        np.testing.assert_array_max_ulp(out, first.standard_exponential(count), 2)
+        require_same_old(first, second)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 1000, (1 << 32) - 1])
+def test_integers_of_old_generators(bound: int) -> None:
+    first, second, state = old_pair(bound % 50)
+    out = np.empty(300, np.int64)
+    last = np.uint64(bound - 1)
+    distributions.fill_up_to(out, last, mt19937.next32, *state[:2])
+    np.testing.assert_array_equal(out, first.randint(0, bound, 300))
+    x, y = np.arange(50), np.arange(50)
+    distributions.shuffle(x, mt19937.next32, *state[:2])
+    first.shuffle(y)
+    np.testing.assert_array_equal(x, y)
+    require_same_old(first, second)
+
+
+@pytest.mark.parametrize("seed", [0, 77, (1 << 32) - 1])
+def test_seeds_of_old_generators(seed: int) -> None:
+    first, second, state = old_pair(1)
+    for generator in (first, second):
+        generator.standard_normal()
+    mt19937.seed(*state[:3], np.uint32(seed))
+    state.other[0] = 0.0
+    first.seed(seed)
+    require_same_old(first, second)

@@ -19,14 +19,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.frontends.trace.dispatch import DRAWN, call, impurity, is_symbolic, refuse_impure
-from minicc.frontends.trace.draws.generators import RandomModule
+from minicc.frontends.trace.draws.module import RandomModule
 from minicc.frontends.trace.names import resolve
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.types import I64
-from minicc.later import classes_of
 
 
 class TracedFunction:
@@ -65,9 +64,11 @@ class TracedFunction:
 class Namespace:
     """The module `numpy`, or one of its submodules, for one trace."""
 
-    def __init__(self, recorder: Recorder, path: str = "") -> None:
+    def __init__(self, recorder: Recorder, path: str = "", generator: Any = None) -> None:
+        """`generator` gives what stands for a generator of random numbers from outside."""
         self._recorder = recorder
         self._path = path
+        self.generator = generator
 
     def __getattr__(self, name: str) -> Any:
         path = f"{self._path}.{name}" if self._path else name
@@ -88,7 +89,7 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
             recorder.kinds[real] = _class_replacement(recorder, real, path)
         return recorder.kinds[real]
     if path in ("random", "random._generator.default_rng"):
-        module = RandomModule(recorder)
+        module = RandomModule(recorder, recorder.namespace.generator)
         return module if path == "random" else module.default_rng
     if impurity(path):
         return Impure(recorder, f"np.{path}", impurity(path))
@@ -276,9 +277,8 @@ class Impure:
 def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
     """What stands for clocks and sources of random numbers other than modules of NumPy."""
     owner = getattr(x, "__self__", None)
-    sources = classes_of("numpy.random", "RandomState")
     for drawn in (x, owner):
-        if isinstance(drawn, (*sources, random.Random)):
+        if isinstance(drawn, random.Random):
             return Impure(recorder, name, DRAWN)
     module = getattr(x, "__name__" if isinstance(x, types.ModuleType) else "__module__", None)
     if module in ("random", "secrets", "uuid"):

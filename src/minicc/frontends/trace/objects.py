@@ -75,11 +75,12 @@ def is_stood_in(x: Any) -> bool:
 
 
 def is_generator(x: Any) -> bool:
-    """Whether a value is one of NumPy's generators of random numbers."""
-    # whose module need not be imported to ask
-    return type(x).__module__ == "numpy.random._generator" and type(x).__name__ == "Generator"
+    """Whether a value is one of NumPy's generators of random numbers, or an old one."""
+    kind = type(x)  # whose module need not be imported to ask
+    return (kind.__module__, kind.__name__) in _GENERATORS
 
 
+_GENERATORS = (("numpy.random._generator", "Generator"), ("numpy.random.mtrand", "RandomState"))
 _KNOWN: dict[Any, bool] = {}  # by class
 
 

@@ -90,7 +90,7 @@ class Rewirer:
         self.recorder = recorder
         self.references: list[Reference] = []
         self.identities = Identities()
-        recorder.namespace = Namespace(recorder)
+        recorder.namespace = Namespace(recorder, generator=self.value)
         recorder.effects = self._effects = SideEffects()
         recorder.as_users = self._ours
         self.classes: dict[Any, Any] = {}

@@ -12,6 +12,7 @@ import numpy as np
 
 from minicc.errors import UserError, file_line
 from minicc.frontends.trace.breaks import Path, SizedPath, Tree
+from minicc.frontends.trace.draws.worth import require_worth
 from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.loops.body import in_all_sizes
@@ -216,6 +217,7 @@ def _traced(
         writes = [(k, box.value()) for k, box in enumerate(recorder.begun) if box.root.written]
         if given is not None:
             given.require_inputs()
+        require_worth(recorder, [made for _, made in rewirer.generators.values()])
         plain = bool(path is None or values_)
         if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
             traced = Traced(None, structure, rewirer, recorder)

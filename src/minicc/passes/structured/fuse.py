@@ -12,13 +12,14 @@ Every generic ends up in a group, alone if need be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 from minicc.ir import affine
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.rewrite import everywhere, live, merge_locations
 from minicc.ir.space import PARALLEL
-from minicc.ir.structured import Generic, Group
+from minicc.ir.structured import Generic, Group, Scan
 from minicc.passes.structured.fusion_plan import (
     Decision,
     Draft,
@@ -32,6 +33,7 @@ from minicc.passes.structured.judge_fusion import judge, judge_beside
 from minicc.passes.structured.siblings import merge_siblings, without_unread
 from minicc.target import Target
 
+_COPIED = 256  # bytes that are copied as soon as read
 _ASTRAY = Verdict(
     False, "it reads where data say, or at two points of a dimension at once", firm=True
 )
@@ -58,6 +60,7 @@ def plan_fusion(function: Function, target: Target, wishes: Wishes) -> FusionPla
     decisions: list[Decision] = []
     owner: dict[Value, Draft] = {}
     placed: dict[Value, int] = {}  # of what is in no draft; a draft may still move
+    begun: dict[Value, int] = {}  # where the first loop stands of which it is a state
     for position, op in enumerate(function.body.ops):
         sources = list(dict.fromkeys(owner[v] for v in op.operands if v in owner))
         joined: Draft | None = None
@@ -65,7 +68,9 @@ def plan_fusion(function: Function, target: Target, wishes: Wishes) -> FusionPla
             at = {v: owner[v].position if v in owner else placed.get(v, -1) for v in op.operands}
             for draft in sorted(sources, key=lambda d: -d.position):
                 makers = _makers(draft, op)
-                if joined is not None:
+                if late := _reads_late(draft, begun):
+                    aligned, verdict = None, late
+                elif joined is not None:
                     aligned, verdict = _judged_beside(joined, draft, op, target)
                 else:
                     aligned, verdict = _judged(draft, op, at, target)
@@ -87,7 +92,24 @@ def plan_fusion(function: Function, target: Target, wishes: Wishes) -> FusionPla
             draft.read_outside |= draft is not joined
         if joined is None:
             placed.update(dict.fromkeys(op.results, position))
+        if isinstance(op, Scan):
+            begun = dict.fromkeys(op.operands[: op.states], position) | begun
     return FusionPlan(tuple(d.planned() for d in drafts), tuple(decisions))
+
+
+def _reads_late(draft: Draft, begun: Mapping[Value, int]) -> Verdict | None:
+    """The verdict on joining a draft that read a tensor before a loop begins with that.
+
+    The loop changes it where it lies, if nobody reads it any more.
+    """
+    for v in (v for m in draft.members for v in m.op.operands):
+        size = prod(int(affine.typical(n)) for n in v.type.shape) * v.type.dtype.bytes
+        if begun.get(v, -1) > draft.position and size > _COPIED:
+            reason = (
+                f"a loop in between begins with {size} bytes that it reads, and would copy them"
+            )
+            return Verdict(False, reason, firm=True)
+    return None
 
 
 def _makers(draft: Draft, op: Generic) -> list[Generic]:

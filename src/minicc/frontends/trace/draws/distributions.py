@@ -138,21 +138,31 @@ def fill_far_below(out: Any, *args: Any) -> None:
         out[k] = far_below(*args)
 
 
-def up_to(words: Any, spare: Any, last: Any) -> Any:
-    """An integer from 0 to a last one of less than 2**32: the first that is not above it."""
+def up_to(last: Any, draw: Any, *bits: Any) -> Any:
+    """An integer from 0 to a last one of less than 2**32: the first drawn that is not above it.
+
+    Up to 0 there is nothing to draw.
+    """
     mask = last
     for shift in (1, 2, 4, 8, 16):
         mask = mask | (mask >> np.uint64(shift))
-    drawn = next32(words, spare) & mask
-    while drawn > last:
-        drawn = next32(words, spare) & mask
+    drawn, again = np.uint64(0), last > 0
+    while again:
+        drawn = draw(*bits) & mask
+        again = drawn > last
     return drawn
 
 
-def shuffle(words: Any, spare: Any, x: Any) -> None:
+def fill_up_to(out: Any, *args: Any) -> None:
+    """Fill an array of one axis with such integers."""
+    for k in range(len(out)):
+        out[k] = up_to(*args)
+
+
+def shuffle(x: Any, draw: Any, *bits: Any) -> None:
     """Change the order of rows, as Fisher and Yates do from the last one on."""
     for k in range(len(x) - 1, 0, -1):
-        j = up_to(words, spare, np.uint64(k)).astype(np.int64)
+        j = up_to(np.uint64(k), draw, *bits).astype(np.int64)
         row = x[j].copy()
         x[j] = x[k]
         x[k] = row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from minicc.frontends.trace.dispatch import DRAWN
-from minicc.frontends.trace.draws.generators import Generator
-from minicc.frontends.trace.draws.memory import State, route_to, state_in
+from minicc.frontends.trace.draws.generators import Generator, RandomState
+from minicc.frontends.trace.draws.memory import Pcg64, route_to, state_in
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.namespace import Impure
 from minicc.frontends.trace.recorder import Recorder
@@ -31,10 +31,10 @@ def drawn_from(reader: Reader, x: Any, name: str, route: Any) -> Any:
         kind = f"the state of {name}:"
         boxes = [
             recorder.numbers.array(recorder, Reference(kind, way, part, array), True)
-            for part, array in zip(State._fields, state, strict=True)
+            for part, array in zip(state._fields, state, strict=True)
         ]
         if all(box is not None for box in boxes):
-            made = Generator(recorder, name, *boxes)
+            made = (Generator if type(state) is Pcg64 else RandomState)(recorder, name, *boxes)
             reader.generators[id(x)] = way.place, made
             return made
         recorder.numbers.require_inputs()

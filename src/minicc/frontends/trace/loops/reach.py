@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.draws.generators import Generator, RandomModule
+from minicc.frontends.trace.draws.base import Draws
+from minicc.frontends.trace.draws.module import RandomModule
 from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.extremes import extreme
 from minicc.frontends.trace.kinds import InstanceOf, SubclassOf, power
@@ -37,7 +38,7 @@ from minicc.frontends.trace.tracer import Tracer
 _PLAIN = (
     bool, int, float, complex, str, bytes, type(None), range, slice, type(...),
     type(NotImplemented), np.dtype, np.generic, Tracer, Number, PythonType, TracedFunction,
-    Namespace, MathModule, KernelFunction, SubclassOf, InstanceOf, Generator, RandomModule,
+    Namespace, MathModule, KernelFunction, SubclassOf, InstanceOf, Draws, RandomModule,
 )  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (

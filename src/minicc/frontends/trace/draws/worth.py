@@ -1,0 +1,24 @@
+"""Whether a program that draws random numbers is worth its call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minicc.errors import UnsupportedError
+from minicc.frontends.trace.draws.base import Draws
+from minicc.frontends.trace.loops.choices import work
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.restarts import GivenUp
+
+SOON = 40  # calls of NumPy's that take as long as that of a program which changes a generator
+_NUMBERS = 1 << 10  # that NumPy computes meanwhile, for each of these
+
+
+def require_worth(recorder: Recorder, generators: Sequence[Draws]) -> None:
+    """GivenUp where NumPy is sooner done with all that is drawn and computed."""
+    drawn = {op for draws in generators for op in draws.own}
+    computed = sum([work(op) for op in recorder.ops if op not in drawn])
+    soon = sum([draws.calls for draws in generators]) + computed // _NUMBERS < SOON
+    if generators and soon and recorder.path is not None and not recorder.path.breaks:
+        text = "few random numbers are drawn, and little is computed, which NumPy does sooner"
+        raise GivenUp(UnsupportedError("MC0247", text, where=recorder.location()))
