@@ -87,7 +87,7 @@ class Traced:
         # whether others see what it does
         self.acts = recorder.path is not None and (
             recorder.path.acts
-            or rewirer.generators
+            or any(draws.is_drawn_from for _, draws in rewirer.generators.values())
             or (type(structure) is Acts and bool(structure.changes))
         )
         self.work = recorder.work  # ops that were recorded, and what segments weigh

@@ -102,12 +102,11 @@ def _reads_late(draft: Draft, begun: Mapping[Value, int]) -> Verdict | None:
 
     The loop changes it where it lies, if nobody reads it any more.
     """
-    for v in (v for m in draft.members for v in m.op.operands):
-        size = prod(int(affine.typical(n)) for n in v.type.shape) * v.type.dtype.bytes
-        if begun.get(v, -1) > draft.position and size > _COPIED:
-            reason = (
-                f"a loop in between begins with {size} bytes that it reads, and would copy them"
-            )
+    for v in (v for m in draft.members for v in m.op.operands if begun.get(v, -1) > draft.position):
+        extents = [n for n in map(affine.typical, v.type.shape) if isinstance(n, int)]
+        size = prod(extents) * v.type.dtype.bytes
+        if size > _COPIED or len(extents) < v.type.rank:
+            reason = f"a loop in between begins with {v.type} that it reads, and would copy that"
             return Verdict(False, reason, firm=True)
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,10 +35,14 @@ class Draws:
     _kind: type  # of NumPy's
     _next32: Callable[..., Any]  # draws a number of 32 bits, as one of 64
 
-    def __init__(self, recorder: Recorder, name: str, *state: Tracer) -> None:
+    def __init__(
+        self, recorder: Recorder, name: str, state: Callable[[], Sequence[Tracer]]
+    ) -> None:
+        """`state` gives the arrays, when something is drawn."""
         self._recorder = recorder
         self._name = name
-        self._state = state
+        self._open = state
+        self._arrays: Sequence[Tracer] = ()
         self.calls = 0  # of NumPy's that are traced, in all rounds of loops
         self.own: list[Op] = []  # what these have become outside of loops
 
@@ -54,7 +58,17 @@ class Draws:
         self._refuse(name, DRAWN)
 
     @property
-    def _bits(self) -> tuple[Tracer, ...]:
+    def is_drawn_from(self) -> bool:
+        """Whether something was drawn, or begun anew."""
+        return bool(self._arrays)
+
+    @property
+    def _state(self) -> Sequence[Tracer]:
+        self._arrays = self._arrays or self._open()
+        return self._arrays
+
+    @property
+    def _bits(self) -> Sequence[Tracer]:
         """The arrays that 32 bits are drawn of."""
         return self._state[:2]
 

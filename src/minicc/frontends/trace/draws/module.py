@@ -57,10 +57,12 @@ class RandomModule:
         if has_term(seed) and seed.kind is int:
             words = [seed.by_python(_word, seed, k).box for k in range(4)]
             made = recorder.namespace.stack(words).astype(np.uint64)
-            return Generator(recorder, "rng", made, boxed(recorder, np.zeros(2, np.uint32)).copy())
+            state = made, boxed(recorder, np.zeros(2, np.uint32)).copy()
+            return Generator(recorder, "rng", lambda: state)
         if not isinstance(seed, _SEEDED) or isinstance(seed, (Tracer, Number)):
             refuse_impure(recorder, "np.random.default_rng", DRAWN)
-        return Generator(recorder, "rng", *[boxed(recorder, x).copy() for x in _seeded(seed)])
+        known = [boxed(recorder, x).copy() for x in _seeded(seed)]
+        return Generator(recorder, "rng", lambda: known)
 
 
 def _seeded(seed: Any) -> Pcg64:

@@ -16,9 +16,12 @@ _NUMBERS = 1 << 10  # that NumPy computes meanwhile, for each of these
 
 def require_worth(recorder: Recorder, generators: Sequence[Draws]) -> None:
     """GivenUp where NumPy is sooner done with all that is drawn and computed."""
+    generators = [draws for draws in generators if draws.is_drawn_from]
+    if not generators or recorder.path is None or recorder.path.breaks:
+        return
     drawn = {op for draws in generators for op in draws.own}
-    computed = sum([work(op) for op in recorder.ops if op not in drawn])
-    soon = sum([draws.calls for draws in generators]) + computed // _NUMBERS < SOON
-    if generators and soon and recorder.path is not None and not recorder.path.breaks:
+    computed = sum([work(op) for op in recorder.ops if op not in drawn and not op.regions])
+    calls = sum([draws.calls for draws in generators]) + computed // _NUMBERS
+    if calls < SOON and not any(op.regions for op in recorder.ops if op not in drawn):
         text = "few random numbers are drawn, and little is computed, which NumPy does sooner"
         raise GivenUp(UnsupportedError("MC0247", text, where=recorder.location()))
