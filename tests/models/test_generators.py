@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -242,6 +243,35 @@ def test_generators_that_are_made_anew_are_numpys() -> None:
     assert "np.random.RandomState can't be compiled" in str(jitted.explain(x))
 
 
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_generators_that_are_returned() -> None:
+    def drawn(rng: Any) -> Any:
+        return rng, sum([rng.random() for _ in range(20)])
+
+    jitted, mine, theirs = minicc.jit(drawn, threads=1), *map(np.random.default_rng, (1, 1))
+    for _ in range(3):
+        (got, total), (_, wanted) = jitted(mine), drawn(theirs)
+        assert got is mine
+        assert total == wanted
+
+
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_an_old_generator_may_get_other_bits() -> None:
+    def drawn(r: Any, n: Any) -> Any:
+        total = 0.0
+        for _ in range(n):
+            total += r.rand()
+        return total
+
+    jitted, mine, theirs = minicc.jit(drawn, threads=1), *map(np.random.RandomState, (1, 1))
+    for seed in (2, 3):
+        for generator in (mine, theirs):
+            generator.set_state(np.random.RandomState(seed).get_state(legacy=False))
+        assert jitted(mine, 50) == drawn(theirs, 50)
+    other = np.random.RandomState(np.random.PCG64(5)), np.random.RandomState(np.random.PCG64(5))
+    assert jitted(other[0], 50) == drawn(other[1], 50)
+
+
 def test_few_numbers_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
 
@@ -341,6 +371,7 @@ def test_what_is_not_traced_is_numpys() -> None:
         lambda rng: rng.normal(size=5000),
         lambda rng: rng.choice(3, p=[0.5, 0.1, 0.1]),
         lambda rng: (rng is None, rng.random(), rng.bit_generator.state),
+        lambda rng: copy.deepcopy(rng).random() + sum(rng.random() for _ in range(20)),
     ]
     for f in functions:
         for generator in generators:

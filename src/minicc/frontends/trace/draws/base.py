@@ -32,7 +32,7 @@ class Draws:
     """
 
     is_traced = True
-    _kind: type  # of NumPy's
+    _kind: str  # the name of NumPy's class
     _next32: Callable[..., Any]  # draws a number of 32 bits, as one of 64
 
     def __init__(
@@ -48,14 +48,19 @@ class Draws:
 
     @property
     def __class__(self) -> Any:
-        return self._kind
+        return getattr(np.random, self._kind)
 
     @__class__.setter
     def __class__(self, value: Any) -> None:
         raise TypeError("a traced generator stays one")
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
         self._refuse(name, DRAWN)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        self._refuse("__reduce__", "it is copied once, while tracing")
 
     @property
     def is_drawn_from(self) -> bool:

@@ -34,7 +34,7 @@ INSTEAD[times] = _times
 class Generator(Draws):
     """What stands for a generator with a PCG64; its state is as `memory.Pcg64` has it."""
 
-    _kind = np.random.Generator
+    _kind = "Generator"
     _next32 = staticmethod(next32)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
@@ -117,7 +117,7 @@ class Generator(Draws):
 class RandomState(Draws):
     """What stands for an old generator; its state is as `memory.Mt19937` has it."""
 
-    _kind = np.random.RandomState
+    _kind = "RandomState"
     _next32 = staticmethod(mt19937.next32)
 
     def random_sample(self, size: Any = None) -> Any:

@@ -48,7 +48,8 @@ class Mt19937(NamedTuple):
 def state_in(generator: Any) -> Pcg64 | Mt19937 | None:
     """The memory of a generator; None where its state is another, or lies elsewhere."""
     if type(generator).__name__ == "RandomState":
-        return _shown_mt19937(generator)
+        bits = generator._bit_generator  # which may be another than before
+        return _shown_mt19937(generator, bits) if type(bits).__name__ == "MT19937" else None
     bits = generator.bit_generator
     return _shown_pcg64(bits) if type(bits).__name__ == "PCG64" else None
 
@@ -68,9 +69,9 @@ def _shown_pcg64(bits: Any) -> Pcg64 | None:
 
 
 @lru_cache(_KNOWN)
-def _shown_mt19937(generator: Any) -> Mt19937 | None:
-    bits, offset = generator._bit_generator, _offset_of_normal()
-    if type(bits).__name__ != "MT19937" or offset is None:
+def _shown_mt19937(generator: Any, bits: Any) -> Mt19937 | None:
+    offset = _offset_of_normal()
+    if offset is None:
         return None
     address = bits.ctypes.state_address
     shown = Mt19937(
