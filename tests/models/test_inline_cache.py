@@ -12,6 +12,7 @@ import minicc
 
 A, B = np.arange(3.0), np.arange(3.0) + 10
 M = np.arange(16.0).reshape(4, 4)
+T, U = np.float64(2.5), np.float64(2.5)
 
 
 def of_any(*args: Any, scale: float = 1.0) -> Any:
@@ -72,6 +73,17 @@ CALLS: dict[str, tuple[Callable[..., Any], list[tuple[tuple[Any, ...], dict[str,
             (([np.float64(4), np.float64(3)], A), {}),
             (([np.float64(4), np.int64(3)], A), {}),
             (([np.float64(4), 3.0], A), {}),
+        ],
+    ),
+    "numbers that are one object": (
+        which,
+        [
+            ((T, T, 2.5), {}),
+            ((T, U, 2.5), {}),
+            ((T, T, T), {}),
+            ((1.5, float("1.5"), 2), {}),
+            ((U, T, U), {}),
+            ((3, 3, 3), {}),
         ],
     ),
     "how arrays lie": (

@@ -122,7 +122,8 @@ class InlineCache:
         leaves: list[Any] = []
         nested: list[Any] = []
         _spread(call.values, leaves, nested)
-        return InlineCache(found, call, leaves, nested) if all(map(_is_plain, leaves)) else None
+        plain = all(map(_is_plain, leaves)) and not found.identifies
+        return InlineCache(found, call, leaves, nested) if plain else None
 
     def is_for(self, call: Call) -> bool:
         """Whether it serves calls of the same key and constants as this one."""

@@ -98,8 +98,8 @@ class Specialisation:
     nothing of it is compiled: running it as it is does the same, without the way around.
     """
 
-    __slots__ = ("compilation", "environment", "given", "hosted", "loops", "plain", "seen",
-                 "sizes", "traced", "tree", "used", "writes")  # fmt: skip
+    __slots__ = ("compilation", "environment", "given", "hosted", "identifies", "loops", "plain",
+                 "seen", "sizes", "traced", "tree", "used", "writes")  # fmt: skip
 
     def __init__(self, tree: Tree, given: Given) -> None:
         self.tree = tree
@@ -112,6 +112,7 @@ class Specialisation:
         self.writes: tuple[str, ...] = ()
         self.plain = ""
         self.hosted = False
+        self.identifies = False  # whether it matters which numbers are one object
         self.sizes = NUMBERS_ALONE
         self.used = 0
 
@@ -133,6 +134,7 @@ class Specialisation:
         """Take over what a trace found out."""
         self.traced = traced
         self.given = given
+        self.identifies |= traced.identifies
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
         self.environment = self.environment.joined(traced.environment)

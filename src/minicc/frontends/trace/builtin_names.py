@@ -35,6 +35,15 @@ def compared_in(code: types.CodeType) -> frozenset[str]:
     return frozenset(str(s.argval) for s in found)
 
 
+@lru_cache(1 << 12)
+def compares_values(code: types.CodeType) -> bool:
+    """Whether code compares by identity what its own names stand for, or what is read of these."""
+    pairs = pairwise(instructions(code))
+    lasts = [a for a, b in pairs if b.opname == "IS_OP" and a.argval != "__class__"]
+    own = ("LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR", "BINARY_SUBSCR")
+    return any(step.opname.startswith(own) for step in lasts)
+
+
 def traced_builtins(
     recorder: Recorder, original: dict[str, Any], stand_in: Callable[[Any, str], Any]
 ) -> dict[str, Any]:

@@ -20,15 +20,19 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.builtin_names import compares_values
 from minicc.frontends.trace.given import COMPARED, OPEN, Reference
+from minicc.frontends.trace.loops.flow import codes_within
 from minicc.frontends.trace.objects import MISSING, NAMESPACES, Members, is_stood_in
 from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, likeness_of, mapped
+from minicc.frontends.trace.pytree import leaves as all_leaves
 from minicc.frontends.trace.routes import Identities, NamesRoute, OwnRoute, Route
 from minicc.ir.core import attribute_key
 
 _DEPTH = 6  # of containers and objects in each other
 _FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type,
           staticmethod, classmethod, property, functools.cached_property)  # fmt: skip
+_NUMBERS = (*NUMBERS, np.generic)
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")  # of functions
 _ANY = inspect.signature(lambda *args, **options: None)
 _STARRED, _OTHERS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
@@ -50,6 +54,9 @@ class Parameters:
             raise UserError("MC0149", text, hint="wrap it: lambda x: f(x)") from None
         self.names = tuple(self.signature.parameters)
         self.overlaps = False  # whether it matters which arrays share memory
+        # whether it matters which numbers are one object; a trace may find that, too
+        code = getattr(f, "__code__", None)
+        self.identifies = code is not None and any(map(compares_values, codes_within(code)))
         parameters = tuple(self.signature.parameters.values())
         self._plain = all(p.kind in _PLAIN for p in parameters)
         self._by_name = {p.name for p in parameters if p.kind is _PLAIN[1]}
@@ -115,6 +122,10 @@ class Parameters:
         if len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves):
             first: dict[int, int] = {}
             parts.append(("same", *[first.setdefault(id(a), k) for k, a in enumerate(leaves)]))
+        if self.identifies:
+            ids = [id(v) for v in all_leaves([*values]) if isinstance(v, _NUMBERS)]
+            if len(set(ids)) < len(ids):
+                parts.append(("one", *map(ids.index, ids)))
         if self.overlaps:
             pairs = itertools.combinations(range(len(leaves)), 2)
             shared = [p for p in pairs if np.may_share_memory(leaves[p[0]], leaves[p[1]])]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UnsupportedError, file_line
-from minicc.frontends.trace.builtin_names import compared_in, traced_builtins
+from minicc.frontends.trace.builtin_names import compared_in, compares_values, traced_builtins
 from minicc.frontends.trace.draws.outside import drawn_from
 from minicc.frontends.trace.effects import (
     MathModule,
@@ -109,8 +109,7 @@ class Rewirer:
             return replacement(self.recorder, x, path) if path else self.recorder.namespace
         if isinstance(x, type) and x.__module__ == "numpy" and hasattr(np, x.__name__):
             return replacement(self.recorder, x, x.__name__)
-        answers = numpy_object(self.recorder, x, name)
-        if answers is not None:
+        if (answers := numpy_object(self.recorder, x, name)) is not None:
             return answers
         if x is math:
             return MathModule(self.recorder)
@@ -378,6 +377,7 @@ class Rewirer:
             self.recorder.numbers.forget_flags()  # what stands for True is not True
         self.recorder.identity |= bool(compared)
         self.identities.compares |= bool(compared - {"__class__"})
+        self.identities.of_numbers |= any(map(compares_values, codes_within(f.__code__)))
         if "dtype" in f.__code__.co_names and any(hasattr(np, name) for name in compared):
             what = "a type of NumPy's is compared by identity"
             self.recorder.refuse("MC0241", what, "compare with ==")

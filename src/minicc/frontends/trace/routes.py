@@ -140,6 +140,7 @@ class Identities:
         self._settled: list[tuple[int, Any]] = []
         self.any = False  # whether calls lead to some, and there are others
         self.compares = False  # whether it may matter which functions are one
+        self.of_numbers = False  # the same of numbers
 
     def note(self, x: Any, route: Route | None) -> None:
         """Know a way that leads to an object; without a route it is the object itself."""

@@ -73,8 +73,8 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("acts", "captured", "environment", "loops", "module", "result", "structure",
-                 "tree", "work", "writes")  # fmt: skip
+    __slots__ = ("acts", "captured", "environment", "identifies", "loops", "module", "result",
+                 "structure", "tree", "work", "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, rewirer: Rewirer, recorder: Recorder
@@ -90,6 +90,7 @@ class Traced:
             or any(draws.is_drawn_from for _, draws in rewirer.generators.values())
             or (type(structure) is Acts and bool(structure.changes))
         )
+        self.identifies = rewirer.identities.of_numbers
         self.work = recorder.work  # ops that were recorded, and what segments weigh
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
@@ -217,6 +218,7 @@ def _traced(
         writes = [(k, box.value()) for k, box in enumerate(recorder.begun) if box.root.written]
         if given is not None:
             given.require_inputs()
+        parameters.identifies |= rewirer.identities.of_numbers
         require_worth(recorder, [made for _, made in rewirer.generators.values()])
         plain = bool(path is None or values_)
         if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
