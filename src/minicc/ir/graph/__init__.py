@@ -74,8 +74,6 @@ from minicc.ir.graph.elementwise import (
     Min as Min,
     Mod as Mod,
     Mul as Mul,
-)
-from minicc.ir.graph.elementwise import (
     MulHigh as MulHigh,
     Ne as Ne,
     Neg as Neg,
