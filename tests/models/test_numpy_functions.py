@@ -323,6 +323,40 @@ def test_histograms_are_counted_by_machine_code(k: int) -> None:
             compiled(np.where(x > 0, 1.0, np.nextafter(1.0, 2)), w)
 
 
+@pytest.mark.parametrize("element", ["u1", "i1", "u4", "i8", "?"])
+@pytest.mark.parametrize("weight", [None, "f8", "f4", "i4"])
+def test_numbers_are_counted_by_machine_code(element: str, weight: str | None) -> None:
+    def counted(x: Any, w: Any) -> Any:
+        return np.bincount(x, minlength=12), np.bincount(x, w, 12), np.bincount(x[:1], minlength=3)
+
+    rng, compiled = np.random.default_rng(0), minicc.jit(counted, threads=1)
+    w = None if weight is None else rng.integers(0, 50, 400).astype(weight)
+    for last in (2, 12, 2):
+        x = rng.integers(0, last, 400).astype(element)
+        x[0] = 1
+        for have, want in zip(compiled(x, w), counted(x, w), strict=True):
+            np.testing.assert_array_equal(have, want, strict=True)
+    assert "break" not in str(compiled.explain())
+    if element == "i8":
+        np.testing.assert_array_equal(compiled(x + 20, w)[0], counted(x + 20, w)[0])  # is longer
+        with pytest.raises(ValueError, match="negative"):
+            compiled(x - 1, w)
+
+
+def test_numbers_of_pixels_are_counted_in_loops() -> None:
+    def equalised(images: Any) -> Any:
+        out = np.empty(images.shape)
+        for k in range(len(images)):
+            total = np.cumsum(np.bincount(images[k].ravel(), minlength=256))
+            out[k] = (total / images[k].size)[images[k]]
+        return out
+
+    compiled = minicc.jit(equalised, threads=1)
+    images = np.random.default_rng(0).integers(0, 256, (9, 8, 8)).astype(np.uint8)
+    np.testing.assert_array_equal(compiled(images), equalised(images))
+    assert "9 rounds, a loop of the graph" in str(compiled.explain())
+
+
 def softmax(x: Any) -> Any:
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)

@@ -115,20 +115,48 @@ def histogram(
     index = index - (wide < at_even_steps(np_, index, ends, bins).astype(element))
     after = at_even_steps(np_, index + 1, ends, bins).astype(element)
     index = index + ((wide >= after) & (index != bins - 1))
-    if weight is None:
-        kind, total = np.dtype(np.int64), I64
-        terms = Tracer(recorder, recorder.broadcast(recorder.scalar(1, I64), (x.size,)))
-    else:
-        kind, total, terms = weight.dtype, F64, weight.astype(np.float64)
-    terms = terms if kept is None else np_.where(kept, terms, 0)
-    sums = recorder.emit(
-        graph.ScatterND,
-        recorder.lift(np.zeros(bins, total.numpy)),
-        recorder.reshape(value_of(recorder, index.astype(np.int64)), (x.size, 1)),
-        recorder.cast(value_of(recorder, terms), total),
-        "add",
-    )
-    held = Tracer(recorder, sums).astype(kind)
+    held = _counted(recorder, index, weight, kept, bins)
+    held = held if weight is None else held.astype(weight.dtype)
     if density:
         held = held / np_.diff(edges) / np_.sum(held)
     return held, edges
+
+
+def _counted(recorder: Recorder, index: Any, weight: Any, kept: Any, bins: int) -> Any:
+    """How often each bin is told, or how much of the weights it holds, of those that are kept.
+
+    An index that is no bin's has NumPy run the call.
+    """
+    total = I64 if weight is None else F64
+    if weight is None:
+        ones = recorder.broadcast(recorder.scalar(1, I64), index.shape)
+        terms: Any = Tracer(recorder, ones)
+    else:
+        terms = weight.astype(np.float64)
+    terms = terms if kept is None else recorder.namespace.where(kept, terms, 0)
+    sums = recorder.emit(
+        graph.ScatterND,
+        recorder.lift(np.zeros(bins, total.numpy)),
+        recorder.reshape(value_of(recorder, index.astype(np.int64)), (*index.shape, 1)),
+        recorder.cast(value_of(recorder, terms), total),
+        "add",
+    )
+    return Tracer(recorder, sums)
+
+
+@traces("bincount")
+def bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    """How often each number occurs, or the sum of its weights, below a length that is given.
+
+    NumPy runs the call where there is a number beyond, and the result longer, or one below 0.
+    """
+    box = boxed(recorder, x)
+    weight = None if weights is None else boxed(recorder, weights)
+    whole = box.dtype.kind in "biu" and box.dtype != np.uint64
+    real = weight is None or (weight.dtype.kind in "fiub" and weight.shape == box.shape)
+    if box.ndim != 1 or not (whole and real) or type(minlength) is not int or minlength < 1:
+        recorder.refuse("MC0241", "np.bincount but of a vector with a length that is given")
+    index = box.astype(np.int64)
+    if box.dtype.kind == "i":  # an index below 0 would count from the end
+        index = recorder.namespace.where(index < 0, minlength, index)
+    return _counted(recorder, index, weight, None, minlength)
