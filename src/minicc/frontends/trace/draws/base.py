@@ -20,7 +20,6 @@ from minicc.frontends.trace.views import boxed
 from minicc.ir.core import Op
 
 _ROUNDS = 100  # that a loop is taken to have of which it is not known
-_AT_ONCE = 64  # numbers that NumPy draws meanwhile, where it draws many
 _MANY = 64  # numbers that NumPy's code may draw faster than a program
 
 
@@ -178,13 +177,14 @@ class Draws:
 
     def _drawn(self, one: Any, fill: Any, size: Any, dtype: Any, *args: Any) -> Any:
         """A number, or an array of them."""
-        np_ = self._recorder.namespace
         if size is None and self._recorder.loops:
             return self._call(one, *args)
-        out = np_.empty(1 if size is None else size, dtype)
-        self.calls += math.prod(n for n in out.shape if type(n) is int) // _AT_ONCE
-        self._call(fill, out.reshape(-1), *args)
-        return out[0] if size is None else out
+        count = (
+            1 if size is None else math.prod(size if isinstance(size, (tuple, list)) else [size])
+        )
+        out = self._recorder.namespace.empty(count, dtype)
+        self._call(fill, out, *args)
+        return out[0] if size is None else out.reshape(size)
 
     def _floats(self, one: Any, fill: Any, size: Any, *args: Any) -> Any:
         """A float of Python's, or an array of floats."""
