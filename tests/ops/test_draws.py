@@ -14,9 +14,9 @@ from minicc.frontends.trace.draws.memory import Mt19937, Pcg64, pcg64_of, state_
 Draw = Callable[[np.random.Generator, int], Any]
 NORMAL, EXPONENTIAL = tables.normal(), tables.exponential()
 FLOATS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "random": (distributions.fill_uniform, ()),
-    "standard_normal": (distributions.fill_normal, NORMAL),
-    "standard_exponential": (distributions.fill_exponential, EXPONENTIAL),
+    "random": (distributions.uniform, ()),
+    "standard_normal": (distributions.normal, NORMAL),
+    "standard_exponential": (distributions.exponential, EXPONENTIAL),
 }
 BOUNDS = [2, 3, 5, 1000, (1 << 31) + 5, (1 << 32) - 1]
 FAR = [(1 << 32) + 3, (3 << 61) + 12345, (1 << 63) - 1]
@@ -43,11 +43,11 @@ def require_same(generator: np.random.Generator, state: Pcg64) -> None:
 
 @pytest.mark.parametrize("method", FLOATS)
 def test_floats(method: str) -> None:
-    fill, rest = FLOATS[method]
+    one, rest = FLOATS[method]
     for seed in range(3):
         generator, state = pair(seed)
         out = np.empty(2000)
-        fill(out, state.words, *rest)
+        distributions.fill(out, one, state.words, *rest)
         np.testing.assert_array_max_ulp(out, getattr(generator, method)(2000), 1)
         require_same(generator, state)
 
@@ -57,9 +57,9 @@ def test_integers(bound: int) -> None:
     generator, state = pair(bound % 100)
     out = np.empty(300, np.int64)
     if bound < 1 << 32:
-        distributions.fill_below(out, state.words, state.spare, np.uint64(bound))
+        distributions.fill(out, distributions.below, state.words, state.spare, np.uint64(bound))
     else:
-        distributions.fill_far_below(out, state.words, np.uint64(bound))
+        distributions.fill(out, distributions.far_below, state.words, np.uint64(bound))
     np.testing.assert_array_equal(out, generator.integers(0, bound, 300))
     require_same(generator, state)
 
@@ -135,12 +135,12 @@ def test_floats_of_old_generators(count: int) -> None:
     first, second, state = old_pair(3)
     out = np.empty(count)
     for _ in range(2):
-        mt19937.fill_uniform(out, *state[:2])
+        distributions.fill(out, mt19937.uniform, *state[:2])
         np.testing.assert_array_equal(out, first.random_sample(count))
-        mt19937.fill_normal(out, *state)
+        distributions.fill(out, mt19937.normal, *state)
         np.testing.assert_array_max_ulp(out, first.standard_normal(count), 2)
         require_same_old(first, second)
-        mt19937.fill_exponential(out, *state[:2])
+        distributions.fill(out, mt19937.exponential, *state[:2])
         np.testing.assert_array_max_ulp(out, first.standard_exponential(count), 2)
         require_same_old(first, second)
 
@@ -150,7 +150,7 @@ def test_integers_of_old_generators(bound: int) -> None:
     first, second, state = old_pair(bound % 50)
     out = np.empty(300, np.int64)
     last = np.uint64(bound - 1)
-    distributions.fill_up_to(out, last, mt19937.next32, *state[:2])
+    distributions.fill(out, distributions.up_to, last, mt19937.next32, *state[:2])
     np.testing.assert_array_equal(out, first.randint(0, bound, 300))
     x, y = np.arange(50), np.arange(50)
     distributions.shuffle(x, mt19937.next32, *state[:2])

@@ -80,9 +80,9 @@ class InlineCache:
     """The program of a call, found at a glance for others whose arguments are of the same types.
 
     As the inline caches that interpreters have at each call site (Deutsch and Schiffman, "Efficient
-    Implementation of the Smalltalk-80 System", 1984). It is for plain arguments: arrays that lie
-    without gaps, numbers and NumPy's scalars, None, texts, functions and objects of the user's, and
-    tuples, lists and dicts of these; what it does not serve is looked up by its key.
+    Implementation of the Smalltalk-80 System", 1984). It is for plain arguments: arrays, numbers
+    and NumPy's scalars, None, texts, functions, objects of the user's and generators, and tuples,
+    lists and dicts of these; what it does not serve is looked up by its key.
     """
 
     __slots__ = (
@@ -132,7 +132,7 @@ class InlineCache:
     def look(self, values: Sequence[Any], arrays: list[Any], inputs: list[Any], given: int) -> None:
         """Have machine code look at calls from now on, if it can, as this one was served.
 
-        So many arguments are `given` by their places, none if some are not.
+        So many arguments are `given`: all, where some are by name.
         """
         self.seen = True
         if given and not self.found.plain:

@@ -175,7 +175,7 @@ class Draws:
             self.own += recorder.ops[begun:]
         return made
 
-    def _drawn(self, one: Any, fill: Any, size: Any, dtype: Any, *args: Any) -> Any:
+    def _drawn(self, one: Any, size: Any, dtype: Any, *args: Any) -> Any:
         """A number, or an array of them."""
         if size is None and self._recorder.loops:
             return self._call(one, *args)
@@ -183,12 +183,12 @@ class Draws:
             1 if size is None else math.prod(size if isinstance(size, (tuple, list)) else [size])
         )
         out = self._recorder.namespace.empty(count, dtype)
-        self._call(fill, out, *args)
+        self._call(distributions.fill, out, self._recorder.as_users(one), *args)
         return out[0] if size is None else out.reshape(size)
 
-    def _floats(self, one: Any, fill: Any, size: Any, *args: Any) -> Any:
+    def _floats(self, one: Any, size: Any, *args: Any) -> Any:
         """A float of Python's, or an array of floats."""
-        made = self._drawn(one, fill, size, np.float64, *args)
+        made = self._drawn(one, size, np.float64, *args)
         if size is not None:
             return made
         return Number(made.reshape(()), float) if isinstance(made, Tracer) else float(made)

@@ -102,40 +102,10 @@ def far_below(words: Any, bound: Any) -> Any:
     return whole
 
 
-def fill_uniform(out: Any, *args: Any) -> None:
-    """Fill an array of one axis."""
+def fill(out: Any, one: Any, *args: Any) -> None:
+    """Fill an array of one axis with what a function draws for its arguments."""
     for k in range(len(out)):
-        out[k] = uniform(*args)
-
-
-def fill_normal(out: Any, *args: Any) -> None:
-    """The same with normal numbers."""
-    for k in range(len(out)):
-        out[k] = normal(*args)
-
-
-def fill_exponential(out: Any, *args: Any) -> None:
-    """The same with exponential numbers."""
-    for k in range(len(out)):
-        out[k] = exponential(*args)
-
-
-def fill_below(out: Any, *args: Any) -> None:
-    """The same with integers below a bound."""
-    for k in range(len(out)):
-        out[k] = below(*args)
-
-
-def fill_maybe_below(out: Any, *args: Any) -> None:
-    """The same, below 1 with nothing that is drawn."""
-    for k in range(len(out)):
-        out[k] = maybe_below(*args)
-
-
-def fill_far_below(out: Any, *args: Any) -> None:
-    """The same with integers below a large bound."""
-    for k in range(len(out)):
-        out[k] = far_below(*args)
+        out[k] = one(*args)
 
 
 def up_to(last: Any, draw: Any, *bits: Any) -> Any:
@@ -151,12 +121,6 @@ def up_to(last: Any, draw: Any, *bits: Any) -> Any:
         drawn = draw(*bits) & mask
         again = drawn > last
     return drawn
-
-
-def fill_up_to(out: Any, *args: Any) -> None:
-    """Fill an array of one axis with such integers."""
-    for k in range(len(out)):
-        out[k] = up_to(*args)
 
 
 def shuffle(x: Any, draw: Any, *bits: Any) -> None:

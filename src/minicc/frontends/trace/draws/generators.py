@@ -69,23 +69,21 @@ class Generator(Draws):
 
     def _uniforms(self, size: Any) -> Any:
         words, _ = self._state
-        return self._floats(distributions.uniform, distributions.fill_uniform, size, words)
+        return self._floats(distributions.uniform, size, words)
 
     def _normals(self, size: Any) -> Any:
-        one, fill = distributions.normal, distributions.fill_normal
-        return self._of_ziggurat("standard_normal", one, fill, size, tables.normal())
+        one = distributions.normal
+        return self._of_ziggurat("standard_normal", one, size, tables.normal())
 
     def _exponentials(self, size: Any) -> Any:
-        one, fill = distributions.exponential, distributions.fill_exponential
-        return self._of_ziggurat("standard_exponential", one, fill, size, tables.exponential())
+        one = distributions.exponential
+        return self._of_ziggurat("standard_exponential", one, size, tables.exponential())
 
-    def _of_ziggurat(
-        self, method: str, one: Any, fill: Any, size: Any, ziggurat: tables.Ziggurat
-    ) -> Any:
+    def _of_ziggurat(self, method: str, one: Any, size: Any, ziggurat: tables.Ziggurat) -> Any:
         self._require_few(method, size)
         *arrays, end = ziggurat
         boxes = [boxed(self._recorder, a) for a in arrays]
-        return self._floats(one, fill, size, self._state[0], *boxes, end)
+        return self._floats(one, size, self._state[0], *boxes, end)
 
     def _below(self, method: str, span: Any, size: Any) -> Any:
         if type(span) is int and (not 0 < span < _HALF**2 or span == _HALF):
@@ -97,15 +95,14 @@ class Generator(Draws):
         if type(span) is int:
             bound = np.uint64(span)
             one: Any = distributions.below
-            fill = distributions.fill_below
         else:
             bound = checked(span.box, (span.box > 0) & (span.box < _HALF)).astype(np.uint64)
-            one, fill = distributions.maybe_below, distributions.fill_maybe_below
+            one = distributions.maybe_below
         args: tuple[Any, ...] = (*self._state, bound)
         if type(span) is int and span > _HALF:
             args = (self._state[0], bound)
-            one, fill = distributions.far_below, distributions.fill_far_below
-        made = self._drawn(one, fill, size, np.int64, *args)
+            one = distributions.far_below
+        made = self._drawn(one, size, np.int64, *args)
         return made.astype(np.int64) if size is None else made
 
     def _require_float64(self, method: str, dtype: Any, out: Any) -> None:
@@ -161,15 +158,15 @@ class RandomState(Draws):
 
     def _uniforms(self, size: Any) -> Any:
         self._require_few("random_sample", size)
-        return self._floats(mt19937.uniform, mt19937.fill_uniform, size, *self._bits)
+        return self._floats(mt19937.uniform, size, *self._bits)
 
     def _normals(self, size: Any) -> Any:
         self._require_few("standard_normal", size)
-        return self._floats(mt19937.normal, mt19937.fill_normal, size, *self._state)
+        return self._floats(mt19937.normal, size, *self._state)
 
     def _exponentials(self, size: Any) -> Any:
         self._require_few("standard_exponential", size)
-        return self._floats(mt19937.exponential, mt19937.fill_exponential, size, *self._bits)
+        return self._floats(mt19937.exponential, size, *self._bits)
 
     def _below(self, method: str, span: Any, size: Any) -> Any:
         self._require_few(method, size)
@@ -180,5 +177,5 @@ class RandomState(Draws):
             known = (span.box > 0) & (span.box < _HALF)
             last = checked(span.box - 1, known).astype(np.uint64)
         args = last, *self._drawing()
-        made = self._drawn(distributions.up_to, distributions.fill_up_to, size, np.int64, *args)
+        made = self._drawn(distributions.up_to, size, np.int64, *args)
         return made.astype(np.int64) if size is None else made

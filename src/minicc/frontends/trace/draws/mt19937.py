@@ -77,24 +77,3 @@ def normal(key: Any, at: Any, left: Any, other: Any) -> Any:
 def exponential(key: Any, at: Any) -> Any:
     """An exponential number of scale 1."""
     return -np.log(1.0 - uniform(key, at))
-
-
-def fill_uniform(out: Any, *state: Any) -> None:
-    """Fill an array of one axis."""
-    for k in range(len(out)):
-        out[k] = uniform(*state)
-
-
-def fill_normal(out: Any, *state: Any) -> None:
-    """The same with normal numbers."""
-    for k in range(len(out)):
-        out[k] = normal(*state)
-
-
-def fill_exponential(out: Any, *state: Any) -> None:
-    """The same with exponential numbers."""
-    for k in range(len(out)):
-        out[k] = exponential(*state)
-
-
-CAPTURED = True  # loops, however few rounds they have
