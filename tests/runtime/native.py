@@ -135,6 +135,55 @@ define void @modes(ptr %table) nounwind {
 }
 """
 
+# The table of `slow`: team, extent, work, where instances say who ran them. Each sleeps for 1 ms.
+_SLOW = """
+declare void @minicc_launch(ptr, ptr, ptr, i64, i64)
+declare void @minicc_barrier(ptr)
+declare i64 @syscall(i64, ...)
+
+define internal void @note(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {
+entry:
+  %span = alloca { i64, i64 }
+  %at = getelementptr i64, ptr %span, i64 1
+  store i64 0, ptr %span
+  store i64 1000000, ptr %at
+  %to = load ptr, ptr %frame
+  br label %head
+head:
+  %i = phi i64 [%lo, %entry], [%next, %body]
+  %more = icmp slt i64 %i, %hi
+  br i1 %more, label %body, label %done
+body:
+  call i64 (i64, ...) @syscall(i64 35, ptr %span, ptr null)
+  %there = getelementptr i64, ptr %to, i64 %i
+  store i64 %thread, ptr %there
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+
+define void @slow(ptr %table) nounwind {
+  %extent.at = getelementptr i64, ptr %table, i64 1
+  %work.at = getelementptr i64, ptr %table, i64 2
+  %frame = getelementptr i64, ptr %table, i64 3
+  %team = load ptr, ptr %table
+  %extent = load i64, ptr %extent.at
+  %work = load i64, ptr %work.at
+  call void @minicc_launch(ptr %team, ptr @note, ptr %frame, i64 %extent, i64 %work)
+  call void @minicc_barrier(ptr %team)
+  ret void
+}
+"""
+
+# A worker that has lost its core in each chunk.
+_CROWDED = """
+define internal i1 @minicc_crowded(ptr %team, ptr %health, i64 %begin) nounwind {
+  call void @minicc_rest(ptr %team, ptr %health)
+  ret i1 true
+}
+"""
+
 
 def _delay(places: int, microseconds: int) -> str:
     """A function that sleeps now and then, at those places whose bits are set."""
@@ -174,17 +223,21 @@ def code(places: int = 0, microseconds: int = 300) -> RuntimeCode:
 
 
 @cache
-def library(places: int = 0, microseconds: int = 300) -> Library:
-    """Such code with `rounds` and `modes`, in memory."""
-    texts = (code(places, microseconds).text, _ROUNDS, _MODES)
-    objects = [Object(optimise(text, TARGETS["x86-64"])) for text in texts]
-    names = ("minicc_worker", "minicc_close", "minicc_launch", "minicc_barrier", "rounds", "modes")
-    return load(link(objects, names))
+def library(places: int = 0, microseconds: int = 300, crowded: bool = False) -> Library:
+    """Such code with `rounds`, `modes` and `slow`, in memory; its workers may rest all the time."""
+    team = code(places, microseconds).text
+    if crowded:
+        head, tail = "define internal i1 @minicc_crowded(", "define internal i1 @never("
+        assert head in team
+        team = team.replace(head, tail) + _CROWDED
+    objects = [Object(optimise(text, TARGETS["x86-64"])) for text in (team, _ROUNDS, _MODES, _SLOW)]
+    names = ("minicc_worker", "minicc_close", "minicc_launch", "minicc_barrier")
+    return load(link(objects, (*names, "rounds", "modes", "slow")))
 
 
 @cache
 def main(name: str, team: Library) -> Any:
-    """`rounds` or `modes` as a function of its table."""
+    """`rounds`, `modes` or `slow` as a function of its table."""
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(team[name])
 
 

@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -128,6 +129,48 @@ def test_who_leaves_a_core_may_run_where_it_might_before() -> None:
         assert os.sched_getaffinity(0) == {min(allowed)}
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+def test_a_worker_that_rested_comes_back_to_a_launch_that_lasts() -> None:
+    code = library(crowded=True)
+    team, who = Team(2, library=code), np.zeros(200, np.int64)
+    words = table(team.start(), len(who), 1 << 40, who.ctypes.data)
+    most = 0
+    for _ in range(20):
+        main("slow", code)(words)
+        if (most := max(most, int(who.sum()))) >= 3:
+            break
+    team.close()
+    assert most >= 3
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core to go to")
+def test_a_worker_that_stood_back_helps_when_a_core_is_free() -> None:
+    code, allowed = library(), os.sched_getaffinity(0)
+    team, who = Team(2, False, code), np.zeros(400, np.int64)
+    before = set(os.listdir("/proc/self/task"))
+    words = table(team.start(), len(who), 1 << 40, who.ctypes.data)
+    (worker,) = set(os.listdir("/proc/self/task")) - before
+
+    def free() -> None:
+        time.sleep(0.1)
+        os.sched_setaffinity(int(worker), allowed)
+
+    helped = False
+    try:
+        for _ in range(20):
+            os.sched_setaffinity(0, {min(allowed)})
+            os.sched_setaffinity(int(worker), {min(allowed)})
+            freeing = threading.Thread(target=free)
+            freeing.start()
+            main("slow", code)(words)
+            freeing.join()
+            if helped := bool(who.any()):
+                break
+    finally:
+        os.sched_setaffinity(0, allowed)
+        team.close()
+    assert helped
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

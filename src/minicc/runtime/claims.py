@@ -26,15 +26,16 @@ What remains is a worker that the system takes off its core amid a chunk. Chunks
 microseconds where instances allow, a hundredth of a time slice or less. A worker that lost its core
 rests (see `rests`): where another process wants the core, the caller does nearly all. A worker that
 wakes on the caller's own core keeps it from the caller: it goes to another one that it may run on,
-and where there is none, or somebody wants that one, it sleeps for 4 to 32 ms. A caller that waits
-spins for 0.1 ms and then parks, so that the system may run the worker on its core.
+and where there is none, or somebody wants that one, it sleeps for 4 to 32 ms. After either it goes
+on with the launch that it left, if that still lasts. A caller that waits spins for 0.1 ms and then
+parks, so that the system may run the worker on its core.
 """
 
 from __future__ import annotations
 
 import re
 
-from minicc.runtime.rests import CLOSED, FUTEX, REST, RESTING, WAIT
+from minicc.runtime.rests import CLOSED, FUTEX, HEALTH, REST, RESTING, WAIT
 
 # The block that a team shares, in bytes from its start. What one thread writes while others poll
 # stands apart from the rest by two cache lines, as processors fetch lines in pairs.
@@ -203,10 +204,15 @@ entry:
   %worker = icmp ne ptr %health, null
   %done.at = getelementptr i8, ptr %team, i64 {DONE}
   %mode.at = getelementptr i8, ptr %team, i64 {MODE}
+  br i1 %worker, label %arrive, label %begun
+arrive:
+  call void @minicc_arrive(ptr %health, i64 %launch)
+  br label %begun
+begun:
   br label %next
 next:
-  %share = phi i64 [%thread, %entry], [%following, %empty]
-  %before = phi i64 [0, %entry], [%count, %empty]
+  %share = phi i64 [%thread, %begun], [%following, %empty]
+  %before = phi i64 [0, %begun], [%count, %empty]
   %offset = mul i64 %share, {LINE}
   %place = add i64 %offset, {FIRST_SHARE}
   %word = getelementptr i8, ptr %team, i64 %place
@@ -395,7 +401,7 @@ entry:
   %wanted = icmp ult i64 %thread, %threads
   br i1 %wanted, label %join, label %done
 join:
-  %health = alloca [6 x i64], align 8
+  %health = alloca [{HEALTH} x i64], align 8
   %long.at = getelementptr i64, ptr %health, i64 3
   %back.at = getelementptr i64, ptr %health, i64 1
   %rest.at = getelementptr i64, ptr %health, i64 2
@@ -404,6 +410,8 @@ join:
   store i64 0, ptr %back.at
   store i64 {REST}, ptr %rest.at
   store i64 0, ptr %long.at
+  %launch.at = getelementptr i64, ptr %health, i64 6
+  store i64 -1, ptr %launch.at
   %closed.at = getelementptr i8, ptr %team, i64 {CLOSED}
   %cpu.at = getelementptr i8, ptr %team, i64 {CPU}
   {_get("spin", OPEN + PATIENCE)}
@@ -411,9 +419,9 @@ join:
   store i32 -1, ptr %own
   br label %next
 next:
-  %seen = phi i64 [-1, %join], [%launch, %share], [%now, %rested]
-  %patience = phi i64 [%spin, %join], [%spin, %share], [0, %rested]
-  %nap = phi i64 [{_STAND}, %join], [{_STAND}, %share], [%longer, %rested]
+  %seen = phi i64 [-1, %join], [%launch, %share], [%now, %wait]
+  %patience = phi i64 [%spin, %join], [%spin, %share], [0, %wait]
+  %nap = phi i64 [{_STAND}, %join], [{_STAND}, %share], [%longer, %wait]
   %goal = add i64 %seen, 1
   ; delay 5
   %parked = call i1 @minicc_await(ptr %team, i64 %goal, i64 %patience)
@@ -425,6 +433,7 @@ go:
   br i1 %parked, label %place, label %share
 place:
   ; who wakes on the caller's core keeps it from the caller
+  %stay = phi i64 [%nap, %go], [%twice, %sleep]
   call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %own, ptr null, ptr null)
   %here = load i32, ptr %own
   %there = load atomic i32, ptr %cpu.at monotonic, align 4
@@ -434,17 +443,25 @@ stand:
   %elsewhere = call i1 @minicc_leave(i32 %here)
   br i1 %elsewhere, label %share, label %sleep
 sleep:
-  call void @minicc_sleep(ptr %team, i64 %nap)
-  %double = mul i64 %nap, 2
+  call void @minicc_sleep(ptr %team, i64 %stay)
+  %double = mul i64 %stay, 2
   %twice = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_STAND})
-  br label %rested
+  %still = load atomic i64, ptr %team monotonic, align 8
+  %lasts = icmp eq i64 %still, %launch
+  br i1 %lasts, label %place, label %wait
 share:
   %count = call i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %launch, ptr %health)
   %rest = icmp slt i64 %count, 0
   br i1 %rest, label %rested, label %next
 rested:
+  ; a launch may be longer than a rest
+  %joined = load atomic i64, ptr %team acquire, align 8
+  %more = call i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %joined, ptr %health)
+  %again = icmp slt i64 %more, 0
+  br i1 %again, label %rested, label %wait
+wait:
   ; park for a launch to come, so that it is the caller who wakes it and says where it runs
-  %longer = phi i64 [%twice, %sleep], [{_STAND}, %share]
+  %longer = phi i64 [%twice, %sleep], [{_STAND}, %rested]
   %now = load atomic i64, ptr %team acquire, align 8
   %ended = load atomic i32, ptr %closed.at monotonic, align 4
   %lives = icmp eq i32 %ended, 0

@@ -1,9 +1,11 @@
 """When a worker rests: its core is wanted by another process.
 
 A worker whose chunk took long because it was taken off its core (`getrusage` counts that) rests for
-2 ms, and twice as long each time it happens again soon, up to a quarter of a second. Of a long
-chunk not long after another one, clocks tell how much was lost, as the system itself takes a thread
-off for microseconds.
+2 ms, and twice as long each time it happens again soon, up to a quarter of a second. To a launch
+that takes longer than 30 to 50 ms it comes back after an eighth of that time or less: what its
+caller may wait for in the end, a slice of the other process, is little then. Of a long chunk not
+long after another one, clocks tell how much was lost, as the system itself takes a thread off for
+microseconds.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ _STOLEN = 4_000_000
 _SOON = 100_000_000  # cycles
 _WATCHED = 64  # chunks after a long one before which clocks are read
 REST, _LONGEST_REST = 2_000_000, 256_000_000  # ns
+_PART = 5  # cycles of a long launch to ns of a rest from it, as a shift: 1/16 to 1/8 of the time
 CLOSED = 24  # byte of a team's block (see `claims`) that says that it is closed
 
-# %health is six i64 of a worker's own: how often it was switched, when it came back from a rest,
-# its rest, how many chunks it is still watched after a long one, and two clocks at their beginning
+# %health is eight i64 of a worker's own: how often it was switched, when it came back from a rest,
+# its rest, how many chunks it is still watched after a long one, two clocks at their beginning, the
+# launch that it helps with, and since when
+HEALTH = 8
 RESTING = f"""
 ; how often the system took this thread off its core
 define internal i64 @minicc_switches() nounwind {{
@@ -105,7 +110,23 @@ no:
   ret i1 false
 }}
 
-; stay away, the longer the sooner it happened again
+; keep since when it helps with a launch
+define internal void @minicc_arrive(ptr %health, i64 %launch) nounwind {{
+  %launch.at = getelementptr i64, ptr %health, i64 6
+  %before = load i64, ptr %launch.at
+  %known = icmp eq i64 %before, %launch
+  br i1 %known, label %done, label %keep
+keep:
+  %since.at = getelementptr i64, ptr %health, i64 7
+  %now = call i64 @llvm.readcyclecounter()
+  store i64 %launch, ptr %launch.at
+  store i64 %now, ptr %since.at
+  br label %done
+done:
+  ret void
+}}
+
+; stay away, the longer the sooner it happened again; less from a launch that takes long
 define internal void @minicc_rest(ptr %team, ptr %health) nounwind {{
   %back.at = getelementptr i64, ptr %health, i64 1
   %rest.at = getelementptr i64, ptr %health, i64 2
@@ -120,9 +141,26 @@ define internal void @minicc_rest(ptr %team, ptr %health) nounwind {{
   %longer = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_REST})
   %chosen = select i1 %soon, i64 %longer, i64 {REST}
   store i64 %chosen, ptr %rest.at
+  %since.at = getelementptr i64, ptr %health, i64 7
+  %joined = load i64, ptr %since.at
+  %age = sub i64 %begin, %joined
+  %old = icmp ugt i64 %age, {_SOON}
+  br i1 %old, label %little, label %whole
+little:
+  %part = lshr i64 %age, {_PART}
+  %short = call i64 @llvm.umin.i64(i64 %part, i64 %chosen)
+  call void @minicc_sleep(ptr %team, i64 %short)
+  %launch.at = getelementptr i64, ptr %health, i64 6
+  %launch = load i64, ptr %launch.at
+  %latest = load atomic i64, ptr %team monotonic, align 8
+  %same = icmp eq i64 %latest, %launch
+  br i1 %same, label %end, label %whole
+whole:
   call void @minicc_sleep(ptr %team, i64 %chosen)
-  %end = call i64 @llvm.readcyclecounter()
-  store i64 %end, ptr %back.at
+  br label %end
+end:
+  %later = call i64 @llvm.readcyclecounter()
+  store i64 %later, ptr %back.at
   ret void
 }}
 
