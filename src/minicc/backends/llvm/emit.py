@@ -68,7 +68,7 @@ def _range(e: Emitter, op: kernel.Range) -> None:
     head, inside, done = w.fresh("range"), w.fresh("round"), w.fresh("done")
     before, (index, inits, initial, names) = w.block, _carried(e, op)
     start, stop = e.env[op.start], e.env[op.stop]
-    outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
+    outer, e.loop, first, kept = e.loop, Loop(index, e.loop), len(w.lines), len(w.kept)
     w.line(f"br label %{head}")
     w.label(head)
     slot = len(w.lines)
@@ -84,6 +84,7 @@ def _range(e: Emitter, op: kernel.Range) -> None:
     w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
     w.lines[first:first] = e.loop.lines
     e.loop = outer
+    w.forget(kept)
     w.label(done)
     for result, parts in zip(op.results, names, strict=True):
         e.define(result, list(parts))

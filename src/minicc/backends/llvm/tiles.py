@@ -9,7 +9,7 @@ repeated ("splat") where a wider operand meets them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 
 from minicc.backends.llvm.writer import Vec, Writer
@@ -132,6 +132,7 @@ class Tile:
         found = self._splats.get((leading, width))
         if found is None:
             found = self._splats[leading, width] = splat(w, self.vec(width), scalar)
+            w.kept.append(partial(self._splats.pop, (leading, width)))
         return found
 
 

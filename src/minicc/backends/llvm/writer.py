@@ -112,6 +112,7 @@ class Writer:
         self.lines: list[str] = []
         self.declares: dict[str, str] = {}
         self.block = "entry"  # the basic block that is being written
+        self.kept: list[Callable[[], object]] = []  # how to forget each value kept for later uses
         self._count = 0
 
     def fresh(self, prefix: str) -> str:
@@ -129,6 +130,12 @@ class Writer:
     def line(self, text: str) -> None:
         """Append an instruction that has no result."""
         self.lines.append(f"  {text}")
+
+    def forget(self, first: int) -> None:
+        """Forget the values kept since then: they stand in blocks that may not have run."""
+        for forget in self.kept[first:]:
+            forget()
+        del self.kept[first:]
 
     def label(self, name: str) -> None:
         """Start a basic block."""
