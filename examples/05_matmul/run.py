@@ -86,6 +86,7 @@ def main() -> int:
     module = minicc.jit(product, options=OPTIONS).lower(a, b).module
     last: str | None = None
     tiles: dict[str, int] = {}
+    at_once = 0
     for stage, sentence in STAGES.items():
         print(f"== {stage}: {sentence}\n")
         module = lower(module, OPTIONS, start=last, stop=stage)
@@ -94,17 +95,19 @@ def main() -> int:
         if stage == "schedule":
             (group,) = (op for op in module.main.body.ops if isinstance(op, Group))
             assert group.schedule is not None
-            tiles = dict(group.schedule.steps)
+            tiles, at_once = dict(group.schedule.steps), group.schedule.unroll.at_once
         last = stage
 
     # A tile of 4 x 16 floats would be 8 registers of 8 floats; for each k the loop would read 4
-    # elements of one matrix, 2 vectors of the other, and have 8 multiply-adds to do.
+    # elements of one matrix, 2 vectors of the other, and have 8 multiply-adds to do. `unroll` makes
+    # several rounds into one.
     name = next(f.name for f in module.functions if f.name not in ("pack", "main"))
     loop = inner_loop(assemble(module, OPTIONS.machine, OPTIONS.flushed)[name])
-    print("== assembly: the vector instructions of the loop over k\n")
+    print(f"== assembly: the vector instructions of the loop over k, {at_once} rounds at once\n")
     for instruction, count in loop.items():
         print(f"{count:3} {instruction}")
-    return 0 if loop["vfmadd231ps"] == prod(tiles.values()) // OPTIONS.machine.lanes(32) else 1
+    adds = at_once * prod(tiles.values()) // OPTIONS.machine.lanes(32)
+    return 0 if loop["vfmadd231ps"] == adds else 1
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ def main() -> int:
     ways: tuple[tuple[str, ...], ...] = ((), ("pack",))
     for skip in ways:
         options = minicc.Options(target="avx2", skip=skip)
-        module = lower(minicc.jit(layer, options=options).lower(x).module, options)
+        graph = minicc.jit(layer, options=options).lower(x).module
+        module = lower(graph, options, stop="bufferize")
         (launch,) = launches(module.main.body)
         name = launch.kernel
         text = print_function(next(f for f in module.functions if f.name == name), locations=False)

@@ -1,9 +1,9 @@
 """Unrolling and hoisting: the last two passes over kernels, counted.
 
 `unroll` writes short loops out, so that their indices are numbers and what a round leaves for the
-next stays in registers. `hoist` takes out of loops what does not change in them, but no load out of
-a loop that stores. Each op of a kernel is counted here as often as it runs, over all rounds of the
-loops around it.
+next stays in registers; of a long loop around a product four rounds become one. `hoist` takes out
+of loops what does not change in them, but no load out of a loop that stores. Each op of a kernel is
+counted here as often as it runs, over all rounds of the loops around it.
 """
 
 import sys

@@ -103,7 +103,7 @@ def test_what_fails_in_a_stage_of_kernels_is_its_bug(monkeypatch: pytest.MonkeyP
     def failing(*_: Any) -> Any:
         raise ValueError("no such loop")
 
-    monkeypatch.setattr("minicc.passes.kernel.unroll._ops", failing)
+    monkeypatch.setattr("minicc.passes.kernel.unroll._Unrolling.ops", failing)
     with pytest.raises(CompilerBug, match="in stage unroll: no such loop") as found:
         lower(layers(), Options(), begin=lambda kernels: None)
     assert found.value.stage == "unroll"

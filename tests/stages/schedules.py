@@ -106,7 +106,9 @@ def _drawn(group: Group, own: Schedule, rng: Random) -> Schedule:
         places = [(k, n) for k, op in enumerate(ops) for n in range(len(op.operands))]
         changes["promotes"] = tuple([Promotion(*p) for p in places if rng.random() < 0.2])
     if anew("unroll"):
-        changes["unroll"] = Unroll(rng.randint(0, 12), rng.choice((64, 1024, 6144)))
+        changes["unroll"] = Unroll(
+            rng.randint(0, 12), rng.choice((64, 1024, 6144)), rng.randint(0, 8)
+        )
     return own._replace(**changes)  # type: ignore[arg-type]
 
 

@@ -283,7 +283,7 @@ STAGES: tuple[Stage, ...] = (
         after="fuse",
     ),
     # unrolling first: it makes indices constant, and with them more addresses invariant
-    _of_kernels("unroll", "write short loops out", unroll),
+    _of_kernels("unroll", "write loops out, short ones whole", unroll),
     _of_kernels("hoist", "move what does not change out of loops", hoist),
     _stage("plan-memory", "place all buffers in one arena", "program", plan_memory, needed=True),
     # barriers depend on which memory is reused

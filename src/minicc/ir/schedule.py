@@ -74,10 +74,14 @@ class Cover(NamedTuple):
 
 
 class Unroll(NamedTuple):
-    """How many rounds a loop has at most that is written out, and elements in all its tiles."""
+    """How many rounds a loop has at most that is written out, and elements in all its tiles.
+
+    And how many rounds of a longer one around a product become one.
+    """
 
     rounds: int = 8
     elements: int = 6144  # what LLVM compiles in a few milliseconds
+    at_once: int = 4
 
 
 class Schedule(NamedTuple):

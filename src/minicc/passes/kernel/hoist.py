@@ -26,7 +26,7 @@ def _region(region: Region, forward: dict[Value, Value]) -> Region:
         operands = [forward.get(v, v) for v in op.operands]
         if isinstance(op, kernel.For | kernel.Range):
             body = _region(op.body, forward)
-            moved, kept = _split(body, isinstance(op, kernel.For))
+            moved, kept = split(body, isinstance(op, kernel.For))
             out += moved
             fresh: Op = op.rebuilt(operands, (Region(body.args, kept, body.yields),))
         elif all(a is b for a, b in zip(operands, op.operands, strict=True)):
@@ -42,7 +42,7 @@ def _renamed(op: Op, fresh: Op) -> Mapping[Value, Value]:
     return {} if op is fresh else dict(zip(op.results, fresh.results, strict=True))
 
 
-def _split(body: Region, runs: bool) -> tuple[list[Op], list[Op]]:
+def split(body: Region, runs: bool = True) -> tuple[list[Op], list[Op]]:
     """The ops of a loop's body that can go in front of it, and those that stay.
 
     Of a loop that may have no rounds, loads stay: their memory may not be there.

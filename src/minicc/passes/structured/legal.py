@@ -277,7 +277,7 @@ class _Check:
 
     def amounts(self) -> Iterator[str]:
         """Whether there is too much code."""
-        rounds, elements = self.schedule.unroll
+        rounds, elements, _ = self.schedule.unroll
         if rounds * elements and elements > _MOST_WRITTEN_OUT:
             yield f"loops of {elements} elements would be written out, and {_MOST_WRITTEN_OUT} may"
         for position, op in enumerate(self.ops):

@@ -26,7 +26,7 @@ from minicc.target import Target
 
 _REGISTER_TILES = 12  # of those that the formula likes best
 _MOST_ORDERS = 4  # dimensions of a grid whose orders are all tried
-_UNROLLED = (Unroll(1, 6144), Unroll(4, 6144), Unroll(16, 12288))
+_UNROLLED = (Unroll(1), Unroll(4), Unroll(16, 12288), Unroll(at_once=1), Unroll(at_once=8))
 _ENOUGH = 8  # columns, from which all sums of a row alone are joined in one way
 _STEPS = (4, 6, 8, 12, 14)  # rows of a free extent that are handled at once
 
