@@ -204,15 +204,10 @@ entry:
   %worker = icmp ne ptr %health, null
   %done.at = getelementptr i8, ptr %team, i64 {DONE}
   %mode.at = getelementptr i8, ptr %team, i64 {MODE}
-  br i1 %worker, label %arrive, label %begun
-arrive:
-  call void @minicc_arrive(ptr %health, i64 %launch)
-  br label %begun
-begun:
   br label %next
 next:
-  %share = phi i64 [%thread, %begun], [%following, %empty]
-  %before = phi i64 [0, %begun], [%count, %empty]
+  %share = phi i64 [%thread, %entry], [%following, %empty]
+  %before = phi i64 [0, %entry], [%count, %empty]
   %offset = mul i64 %share, {LINE}
   %place = add i64 %offset, {FIRST_SHARE}
   %word = getelementptr i8, ptr %team, i64 %place
@@ -233,7 +228,7 @@ claimed:
 adopt:
   ; rounding and denormals as in the caller
   call void @minicc_set_mode(ptr %mode.at)
-  call void @minicc_note(ptr %health)
+  call void @minicc_note(ptr %health, i64 %begin)
   br label %work
 work:
   %chunk = lshr i64 %found, 12
@@ -402,16 +397,15 @@ entry:
   br i1 %wanted, label %join, label %done
 join:
   %health = alloca [{HEALTH} x i64], align 8
-  %long.at = getelementptr i64, ptr %health, i64 3
   %back.at = getelementptr i64, ptr %health, i64 1
   %rest.at = getelementptr i64, ptr %health, i64 2
-  %switches = call i64 @minicc_switches()
-  store i64 %switches, ptr %health
+  call void @minicc_slept(ptr %health)
   store i64 0, ptr %back.at
   store i64 {REST}, ptr %rest.at
-  store i64 0, ptr %long.at
-  %launch.at = getelementptr i64, ptr %health, i64 6
-  store i64 -1, ptr %launch.at
+  %own.offset = mul i64 %thread, {LINE}
+  %own.place = add i64 %own.offset, {FIRST_SHARE}
+  %share.at = getelementptr i64, ptr %health, i64 6
+  store i64 %own.place, ptr %share.at
   %closed.at = getelementptr i8, ptr %team, i64 {CLOSED}
   %cpu.at = getelementptr i8, ptr %team, i64 {CPU}
   {_get("spin", OPEN + PATIENCE)}
@@ -434,6 +428,7 @@ go:
 place:
   ; who wakes on the caller's core keeps it from the caller
   %stay = phi i64 [%nap, %go], [%twice, %sleep]
+  call void @minicc_slept(ptr %health)
   call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %own, ptr null, ptr null)
   %here = load i32, ptr %own
   %there = load atomic i32, ptr %cpu.at monotonic, align 4

@@ -1,11 +1,12 @@
 """When a worker rests: its core is wanted by another process.
 
-A worker whose chunk took long because it was taken off its core (`getrusage` counts that) rests for
-2 ms, and twice as long each time it happens again soon, up to a quarter of a second. To a launch
-that takes longer than 30 to 50 ms it comes back after an eighth of that time or less: what its
-caller may wait for in the end, a slice of the other process, is little then. Of a long chunk not
-long after another one, clocks tell how much was lost, as the system itself takes a thread off for
-microseconds.
+A worker whose chunk took long because it was taken off its core rests for 2 ms, and twice as long
+each time it happens again soon, up to a quarter of a second. Whether that was so, `getrusage`
+tells, which counts how often, and clocks, of which one stands while the thread does not run: the
+system itself takes a thread off for microseconds, and what a virtual machine loses to others is no
+reason to rest. They are read once a millisecond. To a launch that lasts for 8 ms of a rest the
+worker comes back: what its caller may wait for in the end, a slice of the other process, is little
+then.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _SWITCHES = 136  # in `struct rusage`: how often the thread was taken off its co
 # than a time slice, and longer than most chunks that are merely long
 _STOLEN = 4_000_000
 _SOON = 100_000_000  # cycles
-_WATCHED = 64  # chunks after a long one before which clocks are read
+_FRESH = 3_000_000  # cycles: 0.75 to 1.5 ms, so that what is noted costs a thousandth
 REST, _LONGEST_REST = 2_000_000, 256_000_000  # ns
-_PART = 5  # cycles of a long launch to ns of a rest from it, as a shift: 1/16 to 1/8 of the time
+_LOOK = 8_000_000  # ns after which one who rests looks whether a launch still lasts
 CLOSED = 24  # byte of a team's block (see `claims`) that says that it is closed
 
-# %health is eight i64 of a worker's own: how often it was switched, when it came back from a rest,
-# its rest, how many chunks it is still watched after a long one, two clocks at their beginning, the
-# launch that it helps with, and since when
-HEALTH = 8
+# %health is seven i64 of a worker's own: how often it was switched, when it came back from a rest,
+# its rest, when the first of these and two clocks were noted, these clocks, and the byte of a
+# team's block where its own share is
+HEALTH = 7
 RESTING = f"""
 ; how often the system took this thread off its core
 define internal i64 @minicc_switches() nounwind {{
@@ -51,21 +52,32 @@ define internal i64 @minicc_clock(i32 %clock) nounwind {{
   ret i64 %all
 }}
 
-; read the clocks before a chunk, if one not long ago was long
-define internal void @minicc_note(ptr %health) nounwind {{
-  %long.at = getelementptr i64, ptr %health, i64 3
-  %long = load i64, ptr %long.at
-  %short = icmp eq i64 %long, 0
-  br i1 %short, label %done, label %read
+; note what is told of this thread before a chunk, if that was not done in the last millisecond
+define internal void @minicc_note(ptr %health, i64 %begin) nounwind {{
+  %noted.at = getelementptr i64, ptr %health, i64 3
+  %noted = load i64, ptr %noted.at
+  %age = sub i64 %begin, %noted
+  %fresh = icmp ult i64 %age, {_FRESH}
+  br i1 %fresh, label %done, label %read
 read:
   %wall.at = getelementptr i64, ptr %health, i64 4
   %own.at = getelementptr i64, ptr %health, i64 5
+  %switches = call i64 @minicc_switches()
   %wall = call i64 @minicc_clock(i32 {_MONOTONIC})
   %own = call i64 @minicc_clock(i32 {_THREAD_CPU})
+  store i64 %switches, ptr %health
+  store i64 %begin, ptr %noted.at
   store i64 %wall, ptr %wall.at
   store i64 %own, ptr %own.at
   br label %done
 done:
+  ret void
+}}
+
+; forget it: this thread has slept since
+define internal void @minicc_slept(ptr %health) nounwind {{
+  %noted.at = getelementptr i64, ptr %health, i64 3
+  store i64 0, ptr %noted.at
   ret void
 }}
 
@@ -74,22 +86,12 @@ define internal i1 @minicc_crowded(ptr %team, ptr %health, i64 %begin) nounwind 
   %now = call i64 @llvm.readcyclecounter()
   %spent = sub i64 %now, %begin
   %long = icmp ugt i64 %spent, {_STOLEN}
-  %long.at = getelementptr i64, ptr %health, i64 3
-  %noted = load i64, ptr %long.at
-  %sooner = call i64 @llvm.umax.i64(i64 %noted, i64 1)
-  %fewer = sub i64 %sooner, 1
-  %watched = select i1 %long, i64 {_WATCHED}, i64 %fewer
-  store i64 %watched, ptr %long.at
   br i1 %long, label %look, label %no
 look:
   %switches = call i64 @minicc_switches()
   %known = load i64, ptr %health
-  store i64 %switches, ptr %health
   %same = icmp eq i64 %switches, %known
-  br i1 %same, label %no, label %judge
-judge:
-  %untold = icmp eq i64 %noted, 0
-  br i1 %untold, label %rest, label %measure
+  br i1 %same, label %no, label %measure
 measure:
   %wall.at = getelementptr i64, ptr %health, i64 4
   %own.at = getelementptr i64, ptr %health, i64 5
@@ -102,6 +104,7 @@ measure:
   %lost = sub i64 %wall, %own
   %much = lshr i64 %wall, 3
   %stolen = icmp sgt i64 %lost, %much
+  call void @minicc_slept(ptr %health)
   br i1 %stolen, label %rest, label %no
 rest:
   call void @minicc_rest(ptr %team, ptr %health)
@@ -110,29 +113,30 @@ no:
   ret i1 false
 }}
 
-; keep since when it helps with a launch
-define internal void @minicc_arrive(ptr %health, i64 %launch) nounwind {{
-  %launch.at = getelementptr i64, ptr %health, i64 6
-  %before = load i64, ptr %launch.at
-  %known = icmp eq i64 %before, %launch
-  br i1 %known, label %done, label %keep
-keep:
-  %since.at = getelementptr i64, ptr %health, i64 7
-  %now = call i64 @llvm.readcyclecounter()
-  store i64 %launch, ptr %launch.at
-  store i64 %now, ptr %since.at
-  br label %done
-done:
-  ret void
+; whether a launch has work left in a share
+define internal i1 @minicc_left(ptr %word, i64 %launch) nounwind {{
+  %share = load atomic i64, ptr %word monotonic, align 8
+  %tag = shl i64 %launch, 24
+  %chunks = xor i64 %share, %tag
+  %same = icmp ult i64 %chunks, {1 << 24}
+  %fore = lshr i64 %chunks, 12
+  %end = and i64 %chunks, 4095
+  %some = icmp ult i64 %fore, %end
+  %left = and i1 %same, %some
+  ret i1 %left
 }}
 
-; stay away, the longer the sooner it happened again; less from a launch that takes long
+; stay away, the longer the sooner it happened again, but from one launch for 8 ms at most
 define internal void @minicc_rest(ptr %team, ptr %health) nounwind {{
+entry:
   %back.at = getelementptr i64, ptr %health, i64 1
   %rest.at = getelementptr i64, ptr %health, i64 2
+  %share.at = getelementptr i64, ptr %health, i64 6
   %begin = call i64 @llvm.readcyclecounter()
   %back = load i64, ptr %back.at
   %rest = load i64, ptr %rest.at
+  %share = load i64, ptr %share.at
+  %word = getelementptr i8, ptr %team, i64 %share
   %since = sub i64 %begin, %back
   %long = mul i64 %rest, 16
   %limit = add i64 %long, {_SOON}
@@ -141,23 +145,22 @@ define internal void @minicc_rest(ptr %team, ptr %health) nounwind {{
   %longer = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_REST})
   %chosen = select i1 %soon, i64 %longer, i64 {REST}
   store i64 %chosen, ptr %rest.at
-  %since.at = getelementptr i64, ptr %health, i64 7
-  %joined = load i64, ptr %since.at
-  %age = sub i64 %begin, %joined
-  %old = icmp ugt i64 %age, {_SOON}
-  br i1 %old, label %little, label %whole
-little:
-  %part = lshr i64 %age, {_PART}
-  %short = call i64 @llvm.umin.i64(i64 %part, i64 %chosen)
-  call void @minicc_sleep(ptr %team, i64 %short)
-  %launch.at = getelementptr i64, ptr %health, i64 6
-  %launch = load i64, ptr %launch.at
-  %latest = load atomic i64, ptr %team monotonic, align 8
-  %same = icmp eq i64 %latest, %launch
-  br i1 %same, label %end, label %whole
-whole:
-  call void @minicc_sleep(ptr %team, i64 %chosen)
-  br label %end
+  %first = load atomic i64, ptr %team monotonic, align 8
+  br label %more
+more:
+  %left = phi i64 [%chosen, %entry], [%less, %look]
+  %launch = phi i64 [%first, %entry], [%now, %look]
+  %part = call i64 @llvm.umin.i64(i64 %left, i64 {_LOOK})
+  call void @minicc_sleep(ptr %team, i64 %part)
+  %less = sub i64 %left, %part
+  %over = icmp eq i64 %less, 0
+  br i1 %over, label %end, label %look
+look:
+  %now = load atomic i64, ptr %team monotonic, align 8
+  %same = icmp eq i64 %now, %launch
+  %work = call i1 @minicc_left(ptr %word, i64 %now)
+  %lasts = and i1 %same, %work
+  br i1 %lasts, label %end, label %more
 end:
   %later = call i64 @llvm.readcyclecounter()
   store i64 %later, ptr %back.at
