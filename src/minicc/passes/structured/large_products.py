@@ -133,8 +133,8 @@ def _blocked(group: Group, product: Product, target: Target) -> Draft:
     "Anatomy of High-Performance Matrix Multiplication", 2008).
     """
     deep, tiles = _depth_of_blocks(product), _busy_tile(product, target)
-    # with their totals, about as many bytes again
-    height = target.resident // 2 // (deep * product.contraction.vectors)
+    # what their totals take besides is about half as many bytes, and comes back block by block
+    height = target.resident // (deep * product.contraction.vectors)
     (row,), vector = product.rows, product.vector
     width = _TOTALS // product.contraction.op.results[0].type.dtype.bytes
     sizes = _even_parts(product, tiles, {vector: width, row: height})
