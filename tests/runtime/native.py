@@ -22,25 +22,43 @@ Array = np.ndarray[Any, Any]
 PLACES = ("before a claim", "claimed", "finished", "published", "barrier", "awake")
 EVERYWHERE = (1 << len(PLACES)) - 1
 
-# The table of `rounds`: team, rounds, extent, work, even, odd. A round makes x[i] * 3 + x[i + 7] of
-# one array in the other, so what is lost, done twice or seen too early changes what follows.
-_ROUNDS = """
-declare void @minicc_launch(ptr, ptr, ptr, i64, i64)
-declare void @minicc_barrier(ptr)
 
-define internal void @step(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {
-entry:
-  %to.at = getelementptr i64, ptr %frame, i64 1
-  %n.at = getelementptr i64, ptr %frame, i64 2
-  %from = load ptr, ptr %frame
-  %to = load ptr, ptr %to.at
-  %n = load i64, ptr %n.at
+def _instances(name: str, start: str, each: str) -> str:
+    """IR of what runs some instances of a launch: after a start, the same for each `%i`."""
+    return f"""
+define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{
+entry:{start}
   br label %head
 head:
   %i = phi i64 [%lo, %entry], [%next, %body]
   %more = icmp slt i64 %i, %hi
   br i1 %more, label %body, label %done
-body:
+body:{each}
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+"""
+
+
+# The table of `rounds`: team, rounds, extent, work, even, odd. A round makes x[i] * 3 + x[i + 7] of
+# one array in the other, so what is lost, done twice or seen too early changes what follows.
+_ROUNDS = (
+    """
+declare void @minicc_launch(ptr, ptr, ptr, i64, i64)
+declare void @minicc_barrier(ptr)
+
+"""
+    + _instances(
+        "step",
+        """
+  %to.at = getelementptr i64, ptr %frame, i64 1
+  %n.at = getelementptr i64, ptr %frame, i64 2
+  %from = load ptr, ptr %frame
+  %to = load ptr, ptr %to.at
+  %n = load i64, ptr %n.at""",
+        """
   %far = add i64 %i, 7
   %j = urem i64 %far, %n
   %x.at = getelementptr i64, ptr %from, i64 %i
@@ -50,13 +68,9 @@ body:
   %y = load i64, ptr %y.at
   %triple = mul i64 %x, 3
   %z = add i64 %triple, %y
-  store i64 %z, ptr %z.at
-  %next = add i64 %i, 1
-  br label %head
-done:
-  ret void
-}
-
+  store i64 %z, ptr %z.at""",
+    )
+    + """
 define void @rounds(ptr %table) nounwind {
 entry:
   %frame = alloca [3 x i64]
@@ -91,31 +105,26 @@ done:
   ret void
 }
 """
+)
 
 # The table of `modes`: team, extent, work, the control word to set, where instances put theirs.
-_MODES = """
+_MODES = (
+    """
 declare void @minicc_launch(ptr, ptr, ptr, i64, i64)
 declare void @minicc_barrier(ptr)
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 
-define internal void @look(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {
-entry:
-  %to = load ptr, ptr %frame
-  br label %head
-head:
-  %i = phi i64 [%lo, %entry], [%next, %body]
-  %more = icmp slt i64 %i, %hi
-  br i1 %more, label %body, label %done
-body:
+"""
+    + _instances(
+        "look",
+        """
+  %to = load ptr, ptr %frame""",
+        """
   %at = getelementptr i32, ptr %to, i64 %i
-  call void @llvm.x86.sse.stmxcsr(ptr %at)
-  %next = add i64 %i, 1
-  br label %head
-done:
-  ret void
-}
-
+  call void @llvm.x86.sse.stmxcsr(ptr %at)""",
+    )
+    + """
 define void @modes(ptr %table) nounwind {
   %old = alloca i32
   %extent.at = getelementptr i64, ptr %table, i64 1
@@ -134,35 +143,30 @@ define void @modes(ptr %table) nounwind {
   ret void
 }
 """
+)
 
 # The table of `slow`: team, extent, work, where instances say who ran them. Each sleeps for 1 ms.
-_SLOW = """
+_SLOW = (
+    """
 declare void @minicc_launch(ptr, ptr, ptr, i64, i64)
 declare void @minicc_barrier(ptr)
 declare i64 @syscall(i64, ...)
 
-define internal void @note(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {
-entry:
+"""
+    + _instances(
+        "note",
+        """
   %span = alloca { i64, i64 }
   %at = getelementptr i64, ptr %span, i64 1
   store i64 0, ptr %span
   store i64 1000000, ptr %at
-  %to = load ptr, ptr %frame
-  br label %head
-head:
-  %i = phi i64 [%lo, %entry], [%next, %body]
-  %more = icmp slt i64 %i, %hi
-  br i1 %more, label %body, label %done
-body:
+  %to = load ptr, ptr %frame""",
+        """
   call i64 (i64, ...) @syscall(i64 35, ptr %span, ptr null)
   %there = getelementptr i64, ptr %to, i64 %i
-  store i64 %thread, ptr %there
-  %next = add i64 %i, 1
-  br label %head
-done:
-  ret void
-}
-
+  store i64 %thread, ptr %there""",
+    )
+    + """
 define void @slow(ptr %table) nounwind {
   %extent.at = getelementptr i64, ptr %table, i64 1
   %work.at = getelementptr i64, ptr %table, i64 2
@@ -175,6 +179,7 @@ define void @slow(ptr %table) nounwind {
   ret void
 }
 """
+)
 
 # A worker that has lost its core in each chunk.
 _CROWDED = """
