@@ -195,3 +195,20 @@ def test_ends_of_a_loop_within() -> None:
     g = minicc.jit(filters, threads=1)
     for n in (12, 12, 15):
         np.testing.assert_allclose(g(n), filters(n), rtol=1e-12)
+
+
+def three_diagonals(shift: int, n: int) -> Any:
+    places, values = np.empty(3 * n, dtype=np.int64), np.empty(3 * n)
+    for i in range(n):
+        places[3 * i : 3 * i + 3] = [(i - 1) % n, i, (i + 1) % n]
+        values[3 * i : 3 * i + 3] = [-1.0, 4.0 + shift, -1.0]
+    return places, values
+
+
+def test_an_input_that_is_known_of_within_a_loop() -> None:
+    """It looked like a constant there, and NumPy ran the function for so many rounds."""
+    g = minicc.jit(three_diagonals, threads=1)
+    for shift in (1, 7, 8):
+        for got, want in zip(g(shift, 200), three_diagonals(shift, 200), strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert "run by NumPy" not in str(g.explain())

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import heapq
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.frontends.trace.breaks import Tree
 
 
 def left(f: Callable[..., Any], why: str, *args: Any) -> Any:
@@ -118,6 +120,60 @@ def test_values_that_are_read_with_little_between() -> None:
     left(reached, "stops more than 128 times, and little is computed in between", np.ones((9, 9)))
 
 
+def suppressed(boxes: Any, scores: Any) -> Any:
+    """The boxes that no better one covers; each round has fewer left."""
+    x1, y1, x2, y2 = boxes.T
+    areas, order, kept = (x2 - x1) * (y2 - y1), scores.argsort()[::-1], []
+    while order.size > 0:
+        i, rest = order[0], order[1:]
+        kept.append(i)
+        width = np.maximum(0.0, np.minimum(x2[i], x2[rest]) - np.maximum(x1[i], x1[rest]))
+        height = np.maximum(0.0, np.minimum(y2[i], y2[rest]) - np.maximum(y1[i], y1[rest]))
+        shared = width * height
+        order = order[np.where(shared / (areas[i] + areas[rest] - shared) <= 0.3)[0] + 1]
+    return np.array(kept)
+
+
+def test_segments_that_take_long_to_compile() -> None:
+    """There is one for each number of boxes that are left."""
+    draw = np.random.default_rng(0)
+    corners = draw.random((60, 2))
+    boxes = np.hstack([corners, corners + 0.02 + 0.1 * draw.random((60, 2))])
+    left(suppressed, "stops more than 2. times, and little", boxes, draw.random(60))
+
+
+def lengths_of_codes(counts: Any) -> Any:
+    """Huffman's code: Python compares numbers of data dozens of times."""
+    heap: list[Any] = [(int(n), k, (k,)) for k, n in enumerate(counts)]
+    heapq.heapify(heap)
+    lengths, k = np.zeros(len(counts), int), len(counts)
+    while len(heap) > 1:
+        n, _, some = heapq.heappop(heap)
+        m, _, others = heapq.heappop(heap)
+        for i in some + others:
+            lengths[i] += 1
+        heapq.heappush(heap, (n + m, k, some + others))
+        k += 1
+    return lengths
+
+
+def test_many_values_that_are_read_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of few rounds before them is no reason to go from segment to segment."""
+    found: list[bool] = []
+    original = Tree.is_hosted
+
+    def noted(tree: Tree) -> bool:
+        found.append(original(tree))
+        return found[-1]
+
+    monkeypatch.setattr(Tree, "is_hosted", noted)
+    g = minicc.jit(lengths_of_codes, threads=1)
+    counts = np.random.default_rng(1).integers(1, 100, 7)
+    for _ in range(2):
+        np.testing.assert_array_equal(g(counts), lengths_of_codes(counts))
+    assert found[-1]
+
+
 def halved_for_long(x: Any) -> Any:
     n, seen = 6_000, {}
     while n > 0:
@@ -132,12 +188,14 @@ def test_a_while_loop_without_end() -> None:
 
 
 def test_numbers_that_python_computes_of_what_calls_give() -> None:
+    def of_halves(h: float, k: float, depth: int) -> float:
+        here = h * math.exp(-k * h)
+        if not depth:
+            return here
+        return here + of_halves(h / 2, k, depth - 1) + of_halves(h / 3, k, depth - 1)
+
     def f(h: float, k: float) -> Any:
-        table = np.zeros(10)
-        for n in range(1, 10):
-            h /= 2
-            table[n] = h * sum(math.exp(-k * (2 * j - 1) * h) for j in range(1, 2 ** (n - 1) + 1))
-        return table
+        return np.array([of_halves(h, k, 8), h])
 
     g = minicc.jit(f, threads=1)
     assert g(1.0, 2.0).tolist() == f(1.0, 2.0).tolist()

@@ -61,8 +61,32 @@ def _in_rounds(x: Array, y: Array) -> Any:
     return out
 
 
+def _at_places(x: Array, y: Array) -> Any:
+    """Elements at places that a mask takes: those that it does not take may be outside."""
+    at, to = (np.round(9 * y) % 61).astype(int), (np.round(5 * y) % 3).astype(int)
+    inside, shown = at < 40, np.zeros(40)
+    shown[inside] = y[at[inside]] * 2
+    found = x[at[inside], to[inside]].max(), x[at[inside] - 40, 1:].sum(axis=0)
+    rows = [x[0, to[to > k]].sum() for k in range(3)]
+    return shown, *found, *rows, y[np.flatnonzero(y[:-1] > 0) + 1].mean()
+
+
+def _turned(x: Array, y: Array) -> Any:
+    """Pixels of a turned image, in rounds."""
+    down, along = np.mgrid[:6, :6] - 2.5
+    image, out = y[:36].reshape(6, 6), np.zeros((5, 6))
+    for k in range(5):
+        rows = np.round(np.cos(k) * down - np.sin(k) * along + 2.5).astype(int)
+        columns = np.round(np.sin(k) * down + np.cos(k) * along + 2.5).astype(int)
+        inside = (rows >= 0) & (rows < 6) & (columns >= 0) & (columns < 6)
+        turned = np.zeros((6, 6))
+        turned[inside] = image[rows[inside], columns[inside]]
+        out[k] = turned.sum(axis=0)
+    return out
+
+
 IN_THE_GRAPH: list[Callable[..., Any]] = [
-    _put_back, _added, _by_places, _changed_after, _of_two,
+    _put_back, _added, _by_places, _changed_after, _of_two, _at_places, _turned,
     lambda x, y: (x[x > 0].mean(), x[x > 0].std(), x[x < 0].min(), x[x > 0].astype("f4").var()),
     lambda x, y: ((x[x > 0] > 1).any(), (y[y > 0] > 0).all(), x[x > 9].sum(), x[x > 9].prod()),
     lambda x, y: np.round(np.clip(y[y > 0], 0.1, 0.9), 2).sum(),
@@ -260,3 +284,19 @@ def test_positions_in_a_larger_array() -> None:
     assert jitted(x, y) == 11
     with pytest.raises(IndexError, match="out of bounds"):
         jitted(-x, y)
+
+
+def test_a_place_that_a_mask_takes_is_outside() -> None:
+    def f(x: Any, at: Any, mask: Any) -> Any:
+        return x[at[mask]].sum()
+
+    x, at, mask = np.arange(5.0), np.array([1, -9, 4, 7]), np.array([True, False, True, False])
+    jitted = minicc.jit(f, threads=1)
+    assert jitted(x, at, mask) == 5
+    for taken in (~mask, mask | True):
+        with pytest.raises(IndexError) as want:
+            f(x, at, taken)
+        with pytest.raises(IndexError) as got:
+            jitted(x, at, taken)
+        assert str(got.value) == str(want.value)
+    assert jitted(x[:0], at, mask & False) == 0

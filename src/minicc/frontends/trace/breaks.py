@@ -40,10 +40,15 @@ from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.text.printer import print_module
 
 _MOST = 500  # new nodes of one traced call
-_LITTLE = 1 << 11  # numbers that NumPy computes while a call goes from one segment to the next
-_SHORT = 8  # ops of so many numbers each that it computes meanwhile where Python reads values
+# what NumPy computes while a call goes from one segment to the next
+_CALLS = 32  # ops
+_NUMBERS = 1 << 15
+_LITTLE = 1 << 11  # numbers of each op of a segment that is not compiled before it has run often
+_SHORT = 8  # such ops
 _MANY = 8  # values that Python reads
 _ENOUGH = 128  # new nodes of one traced call, by which it is known what is between them
+_SLOW = 24  # segments that one traced call compiles in a second or two
+_ROUNDS = 100  # that a loop is taken to have of which it is not known
 
 # of a segment, its text, and whether it is little work; None where nothing is to run
 Compile = Callable[[Module, str, bool], Code | None]
@@ -70,7 +75,7 @@ class Tree:
         self.learned = LearnedOfLoops() if learned is None else learned
 
     def is_hosted(self) -> bool:
-        """Whether NumPy computes all that is known of it as soon.
+        """Whether NumPy computes all that is known of it while calls go between segments.
 
         Where Python reads values, that is known of paths with many of them alone: what little there
         is before the first ones tells nothing of what may follow.
@@ -87,8 +92,7 @@ class Tree:
         reads = sum(not isinstance(node.action, (Host, Finish)) for node in after)
         if reads and reads < _MANY and not _is_cyclic(after):
             return False
-        most = _SHORT if reads else 1
-        return bool(after) and all(is_light(node.module, most) for node in after)
+        return bool(after) and sum(saved(node.module) for node in after) < len(after) - 1
 
 
 def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:
@@ -100,10 +104,28 @@ def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:
     return False
 
 
-def is_light(module: Module, most: int = _SHORT) -> bool:
-    """Whether a segment is views and so many ops of few numbers."""
-    ops = [op for op in module.main.body.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
-    return len(ops) <= most and all(not op.regions and work(op) <= _LITTLE for op in ops)
+def is_light(module: Module) -> bool:
+    """Whether a segment is views and some ops of few numbers."""
+    ops = _computing(module.main.body)
+    return len(ops) <= _SHORT and all(not op.regions and work(op) <= _LITTLE for op in ops)
+
+
+def saved(module: Module) -> float:
+    """How long NumPy would take for a segment, in what going from one to the next takes."""
+    body = module.main.body
+    return _calls(body) / _CALLS + sum(map(work, _computing(body))) / _NUMBERS
+
+
+def _calls(region: Region) -> int:
+    """How many ops are run, about."""
+    ops = _computing(region)
+    rounds = ((op.attrs.get("count", _ROUNDS), r) for op in ops for r in op.regions)
+    inner = (_calls(r) * (n if isinstance(n, int) else _ROUNDS) for n, r in rounds)
+    return len(ops) + sum(inner)
+
+
+def _computing(region: Region) -> list[Op]:
+    return [op for op in region.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
 
 
 class Path:
@@ -128,7 +150,8 @@ class Path:
         self._name: Any = None  # of the state that the segment began in
         self._target: Node | None = tree.root
         self._made = 0
-        self._worth = False  # whether a new node computes more than NumPy does meanwhile
+        self._long: set[str] = set()  # the texts of segments that are compiled at once
+        self._saved = 0.0  # by new nodes
 
     def enter(self, array: Array) -> None:
         """Begin with another array, before the first break."""
@@ -243,9 +266,12 @@ class Path:
             recorder.give_up(f"a call of {recorder.name} stops more than {_MOST} times")
         whole = self._from is None and isinstance(action, Finish)  # of what calls compute
         light = not whole and is_light(module)
-        self._worth |= not light
-        if self._made > _ENOUGH and not self._worth:
-            text = f"a call of {recorder.name} stops more than {_ENOUGH} times"
+        self._saved += saved(module)
+        if not light:
+            self._long.add(text)
+        slow = len(self._long) / _SLOW
+        if (slow > 1 or self._made > _ENOUGH) and self._saved < self._made * max(1, slow) ** 2:
+            text = f"a call of {recorder.name} stops more than {self._made - 1} times"
             recorder.give_up(f"{text}, and little is computed in between")
         code = self._compile(module, text, light) if outputs else None
         node = Node(module, text, code, inputs, action)

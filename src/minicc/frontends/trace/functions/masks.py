@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from types import FrameType
 from typing import Any
 
@@ -177,7 +178,8 @@ class Masked(Pending, Measured):
 def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call gives without taking elements; NotImplemented where it is none of such."""
     if name == "__getitem__" and type(args[0]) is Tracer:
-        return _read(recorder, *_apart(args[0], args[1]))
+        found = _read(recorder, *_apart(args[0], args[1]))
+        return _at_places(recorder, *args) if found is NotImplemented else found
     if name == "__setitem__" and type(args[0]) is Tracer:
         return _write(args[1], *_apart(args[0], args[1]), args[2])
     if name in ("nonzero", "flatnonzero") or (name == "where" and len(args) == 1):
@@ -320,6 +322,26 @@ def _read(recorder: Recorder, box: Tracer, mask: Tracer | None) -> Any:
     if mask is None or (mask.ndim < box.ndim and not box.shadow().flags.c_contiguous):
         return NotImplemented
     return Masked(box, Tracer(recorder, mask.content))
+
+
+def _at_places(recorder: Recorder, box: Any, index: Any) -> Any:
+    """`x[at[mask]]`: the elements at places that a mask takes, and any for other places."""
+    parts = index if isinstance(index, tuple) else (index,)
+    places: list[Any] = [p for p in parts if _is_pending(p)]
+    front = [*takewhile(_is_number, parts)]
+    rest = parts[len(front) + len(places) :]
+    if not places or [*parts[len(front) : len(front) + len(places)]] != places:
+        return NotImplemented
+    if not all(p.dtype.kind in "iu" and p.ndim == 1 and p.is_under(places[0].mask) for p in places):
+        return NotImplemented
+    if not all(type(p) is slice for p in rest):
+        return NotImplemented
+    view = box[tuple(front)] if front else box
+    if not all(isinstance(n, int) and n for n in view.shape[: len(places)]):
+        return NotImplemented  # for which there may be no place
+    mask = places[0].mask
+    at = [Dispatch.call(recorder, "where", (mask, p.array, p.dtype.type(0)), {}) for p in places]
+    return places[0].of(view[(*at, *rest)])
 
 
 def _write(index: Any, box: Any, mask: Tracer | None, new: Any) -> Any:

@@ -260,6 +260,8 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Generator[Any, No
             yield source.item(first)
             first += 1
         else:
+            if not capture.why:
+                recorder.numbers.require_inputs()  # which are constants till then
             why = capture.why or "all of it is known while tracing"
     yield from _others(recorder, site, source, Turn(str(site), source.length, first), why)
 
