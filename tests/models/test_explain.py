@@ -84,14 +84,14 @@ def test_it_is_told_where_threads_share_nothing() -> None:
 
 def test_the_fields() -> None:
     f = minicc.jit(halves, threads=1)
-    x = np.resize(np.array([5, -40, 1], np.float32), 4096)
+    x = np.resize(np.array([5, -40, 1], np.float32), 1 << 16)
     told = f.explain(x)
     assert [b.source for b in told.breaks].count("while np.max(np.abs(x)) > 1:") == 3
     assert told.breaks[-1].what == "np.unique runs on the host: it has no counterpart in the graph"
     assert told.breaks[-1].outcomes[0][0] == "float32[2]"
     assert told.graphs[0].ops == 4
     assert "global FACTOR is 3.0" in told.guards
-    f(np.resize(np.array([0.5, 0, 0], np.float32), 4096))
+    f(np.resize(np.array([0.5, 0, 0], np.float32), 1 << 16))
     assert told.recompilations == ("first call",)
     assert f.explain().recompilations[1] == (
         f"test_explain.py:{halves.__code__.co_firstlineno + 1}: Python reads a value for a "
@@ -102,16 +102,16 @@ def test_the_fields() -> None:
 def test_what_the_host_gave() -> None:
     def f(x: Array) -> Any:
         whole, order = np.unique(x, return_inverse=True)
-        return whole * 2 + 1, order
+        return whole * 2 + 1, order * order
 
     g = minicc.jit(f, threads=1)
     for n in (3, 2):
-        g(np.arange(6.0) % n)
+        g(np.arange(60000.0) % n)
     assert [seen for seen, _ in g.explain().breaks[0].outcomes] == [
-        "float64[3], int64[6]",
-        "float64[2], int64[6]",
+        "float64[3], int64[60000]",
+        "float64[2], int64[60000]",
     ]
-    assert g.explain().recompilations[1].endswith("float64[2], int64[6] is new")
+    assert g.explain().recompilations[1].endswith("float64[2], int64[60000] is new")
 
 
 def test_explaining_does_not_touch_the_arguments() -> None:

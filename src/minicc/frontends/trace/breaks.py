@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.body import in_all_sizes
-from minicc.frontends.trace.loops.choices import work
+from minicc.frontends.trace.loops.choices import rounds_of, work
 from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
@@ -119,9 +119,7 @@ def saved(module: Module) -> float:
 def _calls(region: Region) -> int:
     """How many ops are run, about."""
     ops = _computing(region)
-    rounds = ((op.attrs.get("count", _ROUNDS), r) for op in ops for r in op.regions)
-    inner = (_calls(r) * (n if isinstance(n, int) else _ROUNDS) for n, r in rounds)
-    return len(ops) + sum(inner)
+    return len(ops) + sum(rounds_of(op, _ROUNDS) * _calls(r) for op in ops for r in op.regions)
 
 
 def _computing(region: Region) -> list[Op]:

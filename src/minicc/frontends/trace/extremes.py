@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.carried import ELEMENTS, Unlike, either_kind
+from minicc.frontends.trace.loops.filled import is_flat
 from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.selected import selected
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 
 
@@ -24,9 +26,31 @@ def extreme(recorder: Recorder, real: Callable[..., Any], *args: Any, **kwargs: 
     """
     if not kwargs and len(args) == 1 and type(args[0]) is Grown:
         return args[0].extreme(real.__name__)
+    if not kwargs and len(args) == 1 and type(args[0]) is list:
+        found = _of_whole(recorder, real.__name__, args[0])
+        return real(args[0]) if found is None else found
     if kwargs or recorder.path is None or len(args) < 2:
         return real(*args, **kwargs)
     return reduce(lambda a, b: _of_two(recorder, real, a, b), args)
+
+
+def _of_whole(recorder: Recorder, name: str, items: list[Any]) -> Any:
+    """The extreme of a list that loops have filled, or set; None where Python has to find it.
+
+    Of floats NumPy runs the call where their order counts, as that of NaN and of both zeros does.
+    """
+    whole = recorder.whole_of(items)
+    like = None if whole is None else recorder.lists[id(items)].like
+    if whole is None or like is None or not is_flat(like):
+        return None
+    if like[0] is not Number or whole.type.rank != 1:
+        return None
+    array: Any = Tracer(recorder, whole)
+    found = Dispatch.call(recorder, name, (array,), {})
+    if like[1] is float:
+        signs = (found != 0) | (np.signbit(array) == np.signbit(array[0])).all()
+        found = checked(found, (array == array).all() & signs)
+    return Number(found, *like[1:])
 
 
 def _of_two(recorder: Recorder, real: Callable[..., Any], first: Any, second: Any) -> Any:

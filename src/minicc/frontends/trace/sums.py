@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minicc.frontends.trace.loops.comprehensions import Drawn
 from minicc.frontends.trace.loops.filled import is_flat
 from minicc.frontends.trace.loops.grown import Grown
@@ -28,11 +30,16 @@ class Sum(PythonType):
         if type(items) is Grown:
             return _begun(self._of_some(items), items.like, start)
         whole = recorder.whole_of(items) if type(items) is list else None
-        floats = whole is not None and (whole.type.dtype.is_float or whole.type.dtype.is_complex)
         like = None if whole is None else recorder.lists[id(items)].like
-        if whole is None or not floats or not is_flat(like):
+        if whole is None or like is None or not is_flat(like):
             return sum(items, start)
-        return _begun(self._total(Tracer(recorder, whole)), like, start)
+        array, dtype = Tracer(recorder, whole), whole.type.dtype
+        if dtype.is_float or dtype.is_complex:
+            return _begun(self._total(array), like, start)
+        if like[0] is Number and (like[1] is bool or like[2]):
+            total = recorder.namespace.sum(array, axis=0, dtype=np.int64)
+            return _begun(total, (Number, int, True), start)
+        return sum(items, start)
 
     def _of_some(self, items: Grown) -> Any:
         """The sum of a list that may be empty: where it is, Python's is an int."""
@@ -47,5 +54,5 @@ class Sum(PythonType):
 
 def _begun(total: Any, like: Any, start: Any) -> Any:
     """What `sum` gives that begins with a number, of elements that are such."""
-    made = Number(total, like[1]) if like[0] is Number else total
+    made = Number(total, *like[1:]) if like[0] is Number else total
     return made if type(start) is int and not start else start + made

@@ -421,7 +421,7 @@ class Capture:
         now = self.site.names() | self.containers.held()
         self.aliases.end(self._names, now, least, last, partial(WrittenOut, self))
         grown = self.appends.give(stacked, self.number, inner, partial(WrittenOut, self))
-        self.bind(self.containers.lists | grown)
+        self.bind(self.containers.given_back(grown))
         return True
 
     def why_slow(self, states: Sequence[State]) -> str:
@@ -474,6 +474,7 @@ class Capture:
             box.hold(content, version)
         for box in self._pending:
             box.put_back()
+        self.containers.put_back()
         self._forget()
 
     def _settle(self, made: Sequence[Tracer], results: dict[Value, Value]) -> None:

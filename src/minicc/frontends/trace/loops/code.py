@@ -20,6 +20,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -57,8 +58,9 @@ class LoopCode(NamedTuple):
     Those are `carried`, the local ones that it may read before it binds them, and those from
     `outside` of the function; of those that it has `bound`, `left` may be read after the loop. With
     those that are `appended` to nothing else is done, but that rounds look at elements of those
-    that are `read_back`, and at their lengths. `refused` says why it can't be captured. `surely` is
-    what each round does.
+    that are `read_back`, and at their lengths, which is all that is done with those that are
+    `looked` at; of those that are `set_by` keys they set elements, too. `refused` says why it can't
+    be captured. `surely` is what each round does.
     """
 
     head: int
@@ -70,6 +72,8 @@ class LoopCode(NamedTuple):
     bound: frozenset[str]
     appended: frozenset[str]
     read_back: frozenset[str]
+    looked: frozenset[str]
+    set_by: frozenset[str]
     surely: Surely
 
 
@@ -302,13 +306,15 @@ class _Body:
         bound = frozenset(name for n in self.depths for name in local(self.steps[n])[1])
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
-        appended, looked = (names - bound - self._seen() for names in self._appended())
+        apart = bound | self._seen()
+        appended, read_back, looked, set_by = (names - apart for names in self._used())
         always = NOT_SURE
         if not refused:
             begins = {n for n, _ in self.firsts}
             always = surely(self.steps, self.follows, self.depths, begins)
-        names = (frozenset(outside), carried, left, refused, bound, appended, looked, always)
-        return LoopCode(self.begin, line, *names)
+        names = (frozenset(outside), carried, left, refused, bound)
+        used = (appended, read_back, looked, set_by)
+        return LoopCode(self.begin, line, *names, *used, always)
 
     @property
     def begin(self) -> int:
@@ -316,14 +322,24 @@ class _Body:
         first = self.head if self.stays_in else self.firsts[0][0]
         return self.steps[first].offset
 
-    def _appended(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The local names of lists that the body adds to, and those that it looks at as well."""
-        found: dict[Use, set[str]] = {"adds": set(), "looks": set(), "other": set()}
+    def _used(self) -> tuple[frozenset[str], ...]:
+        """The local names of lists that the body adds to, and those that it looks at as well.
+
+        Then the names, also from outside, that it looks at alone, and those that it sets, too.
+        """
+        found, outside = defaultdict[Use, set[str]](set), defaultdict[Use, set[str]](set)
         for n in self.depths:
-            if names := local(self.steps[n])[0]:
+            step = self.steps[n]
+            if names := local(step)[0]:
                 found[use_at(self.steps, n)].update(names)
-        adds = frozenset(found["adds"] - found["other"])
-        return adds, adds & found["looks"]
+            elif step.opname == "LOAD_GLOBAL":
+                outside[use_at(self.steps, n)].add(step.argval)
+        others = found["other"] | found["sets"] | found["sets one"]
+        adds = frozenset(found["adds"] - others)
+        looked = found["looks"] - found["adds"] - others
+        looked |= outside.pop("looks", set()) - set().union(*outside.values())
+        sets = frozenset(found["sets"] - found["adds"] - found["other"])
+        return adds, adds & found["looks"], frozenset(looked), sets
 
     def _walk(self) -> str:
         waiting = [*self.firsts]

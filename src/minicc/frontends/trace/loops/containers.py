@@ -19,6 +19,7 @@ from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.read_back import ReadBack
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.slots import Slots
+from minicc.frontends.trace.loops.tables import Tables
 from minicc.frontends.trace.recorder import Recorder
 
 
@@ -33,6 +34,7 @@ class Containers:
         self._parts = Parts(recorder, site.bind)
         self._appends = appends
         self._slots = Slots(reach)
+        self._tables = Tables(recorder, site, reach.is_alone)
         self._read_back = ReadBack(recorder, learned, site.code.read_back, appends.lists)
 
     @property
@@ -73,7 +75,7 @@ class Containers:
 
     def begin(self, names: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a round, where names have `fresh` values; what local names are bound to in it."""
-        bound = self._read_back.begin(fresh) | self._parts.begin(fresh)
+        bound = self._read_back.begin(fresh) | self._parts.begin(fresh) | self._tables.begin()
         self._slots.begin({**names, **fresh, **bound})
         return bound
 
@@ -94,6 +96,18 @@ class Containers:
         self._slots.bind(names)
         if self._parts.wholes:
             self._parts.bind(names, self._site.names())
+
+    def put_back(self) -> None:
+        """Bind names to lists and tuples that something else stands for in rounds."""
+        self._tables.put_back()
+
+    def given_back(self, grown: dict[str, Any]) -> dict[str, Any]:
+        """What names of lists are bound to after the loop, with those that have `grown`.
+
+        Lists hold then what rounds have set by keys.
+        """
+        self._tables.give_back()
+        return self.lists | grown
 
     def fill(self, ways: Iterable[dict[str, Any]]) -> set[str]:
         """Have all ways through a round tell under these names; which they are."""

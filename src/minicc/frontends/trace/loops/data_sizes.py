@@ -15,12 +15,13 @@ import numpy as np
 
 from minicc.frontends.trace.loops.extents import dim_of
 from minicc.frontends.trace.loops.indices import Index
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.affine import Dim
 from minicc.ir.scan import ENDLESS
+from minicc.ir.types import I64
 
 _MOST_ROUNDS = 1 << 40  # of a loop over a range
 
@@ -30,6 +31,11 @@ def given_by_data(x: Any) -> bool:
     if type(x) is Number:
         return x.kind is int and x.term is None and x.known is None
     return type(x) is Tracer and x.scalar and x.symbolic and x.dtype.kind in "iu"
+
+
+def _is_of_call(x: Any) -> bool:
+    """Whether a value is an int that the call gives, which 64 bits hold."""
+    return type(x) is Number and has_term(x) and x.kind is int and x.fits(I64)
 
 
 def with_sizes(recorder: Recorder, index: Any, shape: tuple[int, ...]) -> Any:
@@ -115,21 +121,26 @@ def _size(recorder: Recorder, number: Any, count: Any) -> Any:
 def data_range(recorder: Recorder, args: tuple[Any, ...]) -> tuple[Any, Any] | None:
     """How many numbers a range has whose ends data give, and what makes one of its position.
 
-    None where data give no end, or outside of a loop that is captured.
+    So has one that counts by the number of a round. None for others, or outside of a loop that is
+    captured.
     """
-    if not recorder.loops or not 0 < len(args) < 4 or not any(map(given_by_data, args)):
+    if not recorder.loops or not 0 < len(args) < 4:
         return None
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-    ints = (type(x) in (int, Index) or given_by_data(x) for x in (start, stop))
-    if type(step) is not int or not step or not all(ints):
+    by_round = type(step) is Index and step.turns and step.bounds()[0] > 0
+    if not (by_round or any(map(given_by_data, args))):
         return None
+    ints = (type(x) in (int, Index) or given_by_data(x) or _is_of_call(x) for x in (start, stop))
+    if not (by_round or (type(step) is int and step)) or not all(ints):
+        return None
+    up, by = by_round or step > 0, _int64(recorder, step)
     first = _int64(recorder, start)
     ahead = _int64(recorder, stop) - first
-    many = (ahead + (step - 1)) // step if step > 0 else (-ahead + (-step - 1)) // -step
+    many = (ahead + (by - 1)) // by if up else (-ahead + (-by - 1)) // -by
     length = _size(recorder, many, _MOST_ROUNDS)
 
     def item(n: Any) -> Number:
         round_ = n.box if type(n) is Index else np.int64(n)
-        return Number(first + round_ * np.int64(step), int, True)
+        return Number(first + round_ * by, int, True)
 
     return length, item

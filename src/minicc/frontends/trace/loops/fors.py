@@ -38,10 +38,11 @@ from minicc.frontends.trace.loops.left_within import left_within
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.resized import changes_of, shapes_of
 from minicc.frontends.trace.loops.site import Site
+from minicc.frontends.trace.loops.tables import table_of
 from minicc.frontends.trace.loops.turn import Turn
 from minicc.frontends.trace.numbers import has_term
 from minicc.frontends.trace.python_types import PythonType
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import FEW, Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.restarts import Again
 from minicc.frontends.trace.tracer import Tracer
@@ -52,10 +53,14 @@ _PEELED = 2  # first rounds that are written out where types change
 
 
 class Source(NamedTuple):
-    """What a loop runs over: how many items, and each by its number; both may be an `Index`."""
+    """What a loop runs over: how many items, and each by its number; both may be an `Index`.
+
+    It is none where rounds may change one of the `lists` that the items are from.
+    """
 
     length: Any
     item: Callable[[Any], Any]
+    lists: tuple[list[Any], ...] = ()
 
 
 def source_of(recorder: Recorder, x: Any) -> Source | None:
@@ -64,7 +69,12 @@ def source_of(recorder: Recorder, x: Any) -> Source | None:
         array, like = Tracer(recorder, whole), recorder.lists[id(x)].like
         if not is_fixed(like):
             return None
-        return Source(len(x), lambda n: x[n] if type(n) is int else made(like, array[n]))
+        return Source(len(x), lambda n: x[n] if type(n) is int else made(like, array[n]), (x,))
+    if type(x) in (list, tuple) and len(x) > FEW and (table := table_of(recorder, x)) is not None:
+        lists = (x,) if type(x) is list else ()
+        return Source(
+            len(x), lambda n: x[n] if type(n) is int else table.element(recorder, n), lists
+        )
     if isinstance(x, range) and type(x) is range:
         return Source(len(x), lambda n: n * x.step + x.start)
     if type(x) is Grown:
@@ -141,12 +151,13 @@ def _source(
         return None
     first = parts[0]
     if real is zip and not strict:
-        return Source(min(lengths), lambda n: tuple([p.item(n) for p in parts]))
+        lists = tuple([x for p in parts for x in p.lists])
+        return Source(min(lengths), lambda n: tuple([p.item(n) for p in parts]), lists)
     if len(parts) > 1 or kwargs:
         return None
     if real is reversed:
-        return Source(first.length, lambda n: first.item(n * -1 + (first.length - 1)))
-    return Source(first.length, lambda n: (n + start, first.item(n)))
+        return Source(first.length, lambda n: first.item(n * -1 + (first.length - 1)), first.lists)
+    return Source(first.length, lambda n: (n + start, first.item(n)), first.lists)
 
 
 def _range(*args: Any) -> Source | None:
@@ -179,7 +190,25 @@ def _loop(
             return None
         recorder.short = True
         return _written_out(recorder, source) if type(source.length) is int else None
-    return None if code is None else _rounds(recorder, Site(frame, code), source)
+    if code is None or _may_change(recorder, Site(frame, code), source.lists):
+        return None
+    return _rounds(recorder, Site(frame, code), source)
+
+
+def _may_change(recorder: Recorder, site: Site, lists: Sequence[list[Any]]) -> bool:
+    """Whether rounds of a loop may change one of the lists that it runs over.
+
+    Those that loops have filled are told by what rounds do with their names.
+    """
+    if not lists:
+        return False
+    names, reach = site.names(), Reach.of(recorder, site)
+    sets = [names.get(n) for n in site.code.set_by]
+    return any(
+        any(x is y for y in sets)
+        or (recorder.whole_of(x) is None and (reach.why or reach.leads_to(x)))
+        for x in lists
+    )
 
 
 def _written_out(recorder: Recorder, source: Source) -> Iterator[Any]:

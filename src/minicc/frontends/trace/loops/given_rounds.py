@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.dispatch import value_of
 from minicc.frontends.trace.loops.choices import always
 from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.indices import Index
@@ -45,8 +46,7 @@ class GivenRounds(WhileCapture):
 
     def limit(self) -> Value:
         whole = Dispatch.call(self.recorder, "maximum", (self._limit.box, np.int64(0)), {})
-        value: Value = whole.value()
-        return value
+        return value_of(self.recorder, whole)  # of an input that is just known of, a constant
 
     def finish(self) -> bool:
         self.finish_at(always(self.recorder))

@@ -300,11 +300,11 @@ class Grown(StandIn):
         if self.mask() is not None and type(number) is int and number in (0, -1):
             return self._end(number)
         if (count := self._count()) is None:
-            return _element(self.like, iter([part[number] for part in self.parts]))
+            return element_of(self.like, iter([part[number] for part in self.parts]))
         start = Dispatch.call(self.recorder, "where", (number < 0, count, np.int64(0)), {})
         place = checked(start + number, (number < count) & (number >= -count))
         arrays: Any = [part.array for part in self.parts]
-        return _element(self.like, iter([array[place] for array in arrays]))
+        return element_of(self.like, iter([array[place] for array in arrays]))
 
     def _end(self, number: int) -> Any:
         """The first element, or the last, while the elements are not taken."""
@@ -313,7 +313,7 @@ class Grown(StandIn):
         if number < 0:
             mask, *arrays = (x[::-1] for x in (mask, *arrays))
         at = checked(Dispatch.call(self.recorder, "argmax", (mask,), {}), mask.any())
-        return _element(self.like, iter([array[at] for array in arrays]))
+        return element_of(self.like, iter([array[at] for array in arrays]))
 
     def sort(self, *, key: None = None, reverse: bool = False) -> None:
         """Sort numbers; not floats downwards, for both zeros would be in another order."""
@@ -407,10 +407,11 @@ def length(x: Any) -> Any:
     return x.length() if isinstance(x, Measured) else rows(x)
 
 
-def _element(like: Like, rows: Iterator[Tracer]) -> Any:
+def element_of(like: Like, rows: Iterator[Tracer]) -> Any:
+    """The element whose leaves are the rows."""
     if is_flat(like):
         return made(like, next(rows))
-    return like[0](_element(part, rows) for part in like[1:])
+    return like[0](element_of(part, rows) for part in like[1:])
 
 
 def like_in_data(item: Any) -> Like | None:

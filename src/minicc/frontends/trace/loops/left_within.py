@@ -3,7 +3,8 @@
 No test of the outer loop's own says that it ends, so its capture begins where it does, as that of a
 `while` whose condition always holds. A way through its round that leaves it ends the loop of the
 graph with what that round began with, and Python goes through the round once more. So is captured a
-loop that a test of its own leaves, and that may have no round, as the one within is in some rounds.
+loop that a test of its own leaves, and that may have no round, as the one within is in some rounds;
+or that takes elements of lists of numbers before it asks, where Python would read which.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from minicc.frontends.trace.loops.conditions import LastRound, way_out
 from minicc.frontends.trace.loops.flow import flow_of
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
+from minicc.frontends.trace.loops.tables import takes_elements
 from minicc.frontends.trace.loops.turn import Turn
 from minicc.frontends.trace.loops.whiles import WhileCapture
 from minicc.frontends.trace.numbers import Number
@@ -43,9 +45,11 @@ def left_within(
     """
     test = whole_at(site.frame.f_code, site.code.head)
     known = type(turn.length) is int
-    if test is None or (known and not (test.is_left_within and turn.left > 1)):
+    if test is None:
         return False
     site = Site(site.frame, test.loop)
+    if known and not (turn.left > 1 and (test.is_left_within or takes_elements(site))):
+        return False
     if not _may_begin(recorder, site, test):
         return False
     reach = Reach.of(recorder, site)

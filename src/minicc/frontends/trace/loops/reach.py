@@ -26,6 +26,7 @@ from minicc.frontends.trace.loops.code import names_in
 from minicc.frontends.trace.loops.flow import codes_within
 from minicc.frontends.trace.loops.grown import length
 from minicc.frontends.trace.loops.site import Site
+from minicc.frontends.trace.loops.tables import TableList, TableTuple
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import original_class
@@ -39,6 +40,7 @@ _PLAIN = (
     bool, int, float, complex, str, bytes, type(None), range, slice, type(...),
     type(NotImplemented), np.dtype, np.generic, Tracer, Number, PythonType, TracedFunction,
     Namespace, MathModule, KernelFunction, SubclassOf, InstanceOf, Draws, RandomModule,
+    TableList, TableTuple,
 )  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (
@@ -161,6 +163,10 @@ class Reach:
         self.names(found.reads | set(cells), cells, f.__globals__, f.__globals__["__builtins__"])
         for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
             self.visit(default, name)
+
+    def leads_to(self, x: list[Any]) -> bool:
+        """Whether a list is reached."""
+        return id(x) in self._seen
 
     def is_alone(self, x: list[Any]) -> bool:
         """Whether a list is reached by one name alone."""

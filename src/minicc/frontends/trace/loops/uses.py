@@ -1,4 +1,4 @@
-"""What a function does with a list that an instruction reads from a local name."""
+"""What a function does with a list that an instruction reads by a name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 from minicc.frontends.trace.loops.flow import codes_within, instructions
 from minicc.frontends.trace.loops.liveness import local
 
-Use = Literal["adds", "looks", "other"]
+Use = Literal["adds", "looks", "sets", "sets one", "other"]
 
 _ADDS = ("append", "extend")
 _TESTS = ("POP_JUMP", "UNARY_NOT", "TO_BOOL")
@@ -22,15 +22,19 @@ _OF_KEYS = ("LOAD_", "PUSH_NULL", "BINARY_OP", "BINARY_SUBSCR", "UNARY_NEGATIVE"
 def use_at(steps: Sequence[dis.Instruction], n: int) -> Use:
     """What is done with the list that an instruction reads: it `adds` to it, or `looks` at it.
 
-    It looks where it takes an element by a key, the length, or whether there are elements.
+    It looks where it takes an element by a key, the length, or whether there are elements. It
+    `sets` an element that a key says, or `sets one` that is always the same.
     """
-    if len(local(steps[n])[0]) != 1 or n + 1 >= len(steps):
+    if (len(local(steps[n])[0]) != 1 and steps[n].opname != "LOAD_GLOBAL") or n + 1 >= len(steps):
         return "other"  # an instruction that reads two names
     after = steps[n + 1]
     if after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in _ADDS:
         return "adds"
-    if after.opname.startswith(_TESTS) or _is_length(steps, n) or _is_element(steps, n):
+    at = _after_key(steps, n)
+    if after.opname.startswith(_TESTS) or _is_length(steps, n) or _takes_element(steps[at]):
         return "looks"
+    if _sets_element(steps, at):
+        return "sets one" if at == n + 2 and after.opname == "LOAD_CONST" else "sets"
     return "other"
 
 
@@ -75,19 +79,27 @@ def _is_length(steps: Sequence[dis.Instruction], n: int) -> bool:
     return of_len and call.opname == "CALL" and call.arg == 1
 
 
-def _is_element(steps: Sequence[dis.Instruction], n: int) -> bool:
-    """Whether an element of what an instruction reads is taken, by a key that is plain enough."""
+def _after_key(steps: Sequence[dis.Instruction], n: int) -> int:
+    """Which instruction uses what one reads and a key that is plain enough; the first if none."""
     depth = 1  # values on the stack from the list on
-    for step in steps[n + 1 :]:
-        if depth == 2 and _takes_element(step):
-            return True
+    for k, step in enumerate(steps[n + 1 :], n + 1):
+        if depth == 2 and (_takes_element(step) or _sets_element(steps, k)):
+            return k
         arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
         effect = dis.stack_effect(step.opcode, arg, jump=False)
         if not step.opname.startswith(_OF_KEYS) or depth <= 1 - effect:
-            return False
+            break
         depth += effect
-    return False
+    return n
 
 
 def _takes_element(step: dis.Instruction) -> bool:
     return step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]")
+
+
+def _sets_element(steps: Sequence[dis.Instruction], n: int) -> bool:
+    """Whether an instruction sets an element, or begins to take one that is set after that."""
+    if steps[n].opname == "STORE_SUBSCR":
+        return True
+    copies = [s.opname == "COPY" and s.arg == 2 for s in steps[n : n + 2]]
+    return copies == [True, True] and _takes_element(steps[n + 2])

@@ -402,7 +402,7 @@ class WhileCapture(Capture):
         self._forget()
         self._bind_results(made_of, results, rounds)
         given = self.appends.give_last(iter(made_of[lists:]), partial(WrittenOut, self))
-        self.bind(self.containers.lists | given)
+        self.bind(self.containers.given_back(given))
         for around in recorder.loops[-1:]:
             around.keep_from(self, surely=False)
         if self.turn is not None:
