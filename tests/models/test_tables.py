@@ -262,6 +262,17 @@ def run_over_and_changed_within(p: Any) -> Any:
     return total, w
 
 
+@OTHERS.append
+def turned_around(p: Any) -> Any:
+    """The second recording changed another list than the first one, and did not put it back."""
+    w, total = [3, 1, 4, 1, 5, 9], 0
+    for i in range(20):
+        w[0] += 1
+        w = w[::-1]
+        total += p[i]
+    return w, total
+
+
 def outcome(f: Function, *args: Any) -> Any:
     try:
         return f(*args)

@@ -249,25 +249,27 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Generator[Any, No
     learned = recorder.learned[site.key]
     why, first, stride = site.code.refused or learned.refused, 0, 1
     begins, ends = "first" in learned.alone, "last" in learned.alone
-    if not why:
-        reach = Reach.of(recorder, site)
-        why = reach.why
+    reach = None if why else Reach.of(recorder, site)
+    why = why or (reach.why if reach else "")
     if not why and type(source.length) is Index and source.length.bounds()[0] < begins + ends:
         why = "it may have no first or last round"
     if begins and not why:
         yield source.item(first)
-        first += 1
+        first, reach = first + 1, None  # names may lead to other objects then
     while not why:
         rounds = source.length - (first + ends)
         if type(rounds) is not Index or not rounds.turns:
             if rounds % stride:
                 yield source.item(first)
-                first += 1
+                first, reach = first + 1, None
                 continue
             rounds //= stride
             if rounds < 2:
                 why = "few rounds are left"
                 break
+        reach = reach or Reach.of(recorder, site)
+        if why := reach.why:
+            break
         capture = Capture(recorder, site, first, rounds, stride, reach)
         while True:
             number: Any = capture.begin()
@@ -287,7 +289,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Generator[Any, No
             stride = 2
         elif capture.peels and first < _PEELED and rounds > recorder.few:
             yield source.item(first)
-            first += 1
+            first, reach = first + 1, None
         else:
             if not capture.why:
                 recorder.numbers.require_inputs()  # which are constants till then

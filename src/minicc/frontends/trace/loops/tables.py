@@ -174,6 +174,8 @@ def _taken(like: Like, arrays: Sequence[Any], key: Any) -> Any:
     row = rows[0]
     if len(rows) == 1 and row.ndim:
         return Row(row, like)
+    if issubclass(type(row), np.generic):  # of what is known
+        return like[1](row) if like[0] is Number else row
     return element_of(like, iter(rows))
 
 
