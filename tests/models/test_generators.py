@@ -119,6 +119,34 @@ def waits(x: Any, rng: Any) -> Any:
     return total, longest
 
 
+@CAPTURED.append
+def exchanged(x: Any, rng: Any) -> Any:
+    """A test by permutations: rounds shuffle, and then ask."""
+    apart, count = x[:15].mean() - x[15:].mean(), 0
+    for _ in range(60):
+        p = rng.permutation(x)
+        if abs(p[:15].mean() - p[15:].mean()) >= abs(apart):
+            count += 1
+    return count
+
+
+@CAPTURED.append
+def sampled_topics(x: Any, rng: Any) -> Any:
+    """Many numbers are drawn at once, for loops that do more."""
+    words, topics = rng.integers(0, 9, 200), rng.integers(0, 4, 200)
+    counts = np.zeros((9, 4))
+    for i in range(200):
+        counts[words[i], topics[i]] += 1
+    for i in range(200):
+        w, k = words[i], topics[i]
+        counts[w, k] -= 1
+        sums = np.cumsum(counts[w] + 0.1)
+        k = np.searchsorted(sums, rng.random() * sums[-1])
+        topics[i] = k
+        counts[w, k] += 1
+    return topics, counts
+
+
 @OTHERS.append
 def kinds(x: Any, rng: Any) -> Any:
     return (
@@ -280,6 +308,15 @@ def test_few_numbers_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
 
     jitted = minicc.jit(drawn, threads=1)
     with pytest.warns(minicc.PerformanceWarning, match="few random numbers are drawn"):
+        jitted(np.ones(3), np.random.default_rng(1))
+
+
+def test_many_numbers_alone_are_numpys() -> None:
+    def drawn(x: Any, rng: Any) -> Any:
+        return x.sum() + rng.normal(size=100_000).mean() + rng.random()
+
+    jitted = minicc.jit(drawn, threads=1)
+    with pytest.warns(minicc.PerformanceWarning, match="more than 64 numbers at once faster"):
         jitted(np.ones(3), np.random.default_rng(1))
 
 

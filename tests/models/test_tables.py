@@ -164,6 +164,25 @@ def left(p: Any) -> Any:
 
 
 @CAPTURED.append
+def left_at(p: Any) -> Any:
+    """The number of the round that left the loop is looked at after it."""
+    counts, ends = [0] * 5, []
+    for k in range(60):
+        counts[p[k]] += 1
+        if counts[p[k]] == 9:
+            break
+    for i in range(30):
+        total = 0
+        for j in range(20):
+            dx, dy = MOVES[p[i + j] % 4]
+            total += dx - 2 * dy
+            if total > 4:
+                break
+        ends.append(j + 1)
+    return counts, k, ends
+
+
+@CAPTURED.append
 def joined(p: Any) -> Any:
     parents = [0, 1, 2, 3, 4]
     for k in range(30):

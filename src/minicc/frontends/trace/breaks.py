@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.loops.body import in_all_sizes
-from minicc.frontends.trace.loops.choices import rounds_of, work
+from minicc.frontends.trace.loops.body import in_all_sizes, steps_of
+from minicc.frontends.trace.loops.choices import work
 from minicc.frontends.trace.loops.learned import LearnedOfLoops
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
@@ -48,7 +48,6 @@ _SHORT = 8  # such ops
 _MANY = 8  # values that Python reads
 _ENOUGH = 128  # new nodes of one traced call, by which it is known what is between them
 _SLOW = 24  # segments that one traced call compiles in a second or two
-_ROUNDS = 100  # that a loop is taken to have of which it is not known
 
 # of a segment, its text, and whether it is little work; None where nothing is to run
 Compile = Callable[[Module, str, bool], Code | None]
@@ -106,24 +105,18 @@ def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:
 
 def is_light(module: Module) -> bool:
     """Whether a segment is views and some ops of few numbers."""
-    ops = _computing(module.main.body)
+    ops = _computing(module)
     return len(ops) <= _SHORT and all(not op.regions and work(op) <= _LITTLE for op in ops)
 
 
 def saved(module: Module) -> float:
     """How long NumPy would take for a segment, in what going from one to the next takes."""
-    body = module.main.body
-    return _calls(body) / _CALLS + sum(map(work, _computing(body))) / _NUMBERS
+    ops = _computing(module)
+    return sum(map(steps_of, ops)) / _CALLS + sum(map(work, ops)) / _NUMBERS
 
 
-def _calls(region: Region) -> int:
-    """How many ops are run, about."""
-    ops = _computing(region)
-    return len(ops) + sum(rounds_of(op, _ROUNDS) * _calls(r) for op in ops for r in op.regions)
-
-
-def _computing(region: Region) -> list[Op]:
-    return [op for op in region.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
+def _computing(module: Module) -> list[Op]:
+    return [op for op in module.main.body.ops if not isinstance(op, (graph.Constant, *VIEW_OPS))]
 
 
 class Path:

@@ -247,7 +247,10 @@ class Tracer(Operators):
         content = self.content
         if not isinstance(content, Value):
             return CONVERSIONS[convert](content)
+        if convert in self._known:
+            return self._known[convert]
         if self.recorder.loops:
+            self.recorder.loops[0].read_ahead(self)
             self.recorder.write_out(f"{needs} needs elements of an array")
         if self.recorder.path is None:
             self.recorder.refuse(
@@ -256,13 +259,11 @@ class Tracer(Operators):
                 "np.where chooses element by element; Python control flow may depend on shapes "
                 "and on arguments that are no arrays",
             )
-        if convert not in self._known:
-            value = content
-            seen = self.recorder.path.pause(
-                self.recorder, lambda place: Read(place(value), convert, needs), [self]
-            )
-            self._known[convert] = seen
-        return self._known[convert]
+        seen = self.recorder.path.pause(
+            self.recorder, lambda place: Read(place(content), convert, needs), [self]
+        )
+        self._known[convert] = seen
+        return seen
 
     @property
     def known(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from minicc.frontends.trace.dispatch import DRAWN, refuse_impure
 from minicc.frontends.trace.draws import distributions
 from minicc.frontends.trace.functions.as_written import as_here
+from minicc.frontends.trace.loops.body import ROUNDS
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.python_types import PythonType
@@ -19,8 +20,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.views import boxed
 from minicc.ir.core import Op
 
-_ROUNDS = 100  # that a loop is taken to have of which it is not known
-_MANY = 64  # numbers that NumPy's code may draw faster than a program
+_MANY = 64  # numbers that NumPy's code draws at once faster than a program
 
 
 class Draws:
@@ -43,6 +43,7 @@ class Draws:
         self._open = state
         self._arrays: Sequence[Tracer] = ()
         self.calls = 0  # of NumPy's that are traced, in all rounds of loops
+        self.many = 0  # numbers that were drawn many at once, in all rounds
         self.own: list[Op] = []  # what these have become outside of loops
 
     @property
@@ -166,14 +167,18 @@ class Draws:
     def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         """What a function that is traced as the user's code gives."""
         recorder = self._recorder
-        counts = [loop.count for loop in recorder.loops]
-        self.calls += math.prod(n if type(n) is int else _ROUNDS for n in counts)
+        self.calls += self._rounds()
         begun, loops = len(recorder.ops), bool(recorder.loops)
         with np.errstate(over="ignore"):  # of what is known while tracing
             made = as_here(recorder, function, *args)
         if not loops:
             self.own += recorder.ops[begun:]
         return made
+
+    def _rounds(self) -> int:
+        """How many rounds of loops there are, about, in which something is recorded now."""
+        counts = [loop.count for loop in self._recorder.loops]
+        return math.prod(n if type(n) is int else ROUNDS for n in counts)
 
     def _drawn(self, one: Any, size: Any, dtype: Any, *args: Any) -> Any:
         """A number, or an array of them."""
@@ -196,8 +201,10 @@ class Draws:
     def _require_few(self, method: str, size: Any) -> None:
         sizes = size if isinstance(size, (tuple, list)) else () if size is None else (size,)
         known = all(type(n) is int or isinstance(n, np.integer) for n in sizes)
-        if not known or np.prod([int(n) for n in sizes]) > _MANY:
-            self._refuse(method, f"NumPy draws more than {_MANY} numbers at once faster")
+        if not known:
+            self._refuse(method, "data say how many numbers are drawn")
+        count = math.prod([int(n) for n in sizes])
+        self.many += count * self._rounds() if count > _MANY else 0
 
     def _integers(
         self, method: str, low: Any, high: Any, size: Any, dtype: Any, endpoint: Any = False

@@ -166,7 +166,8 @@ def _rolled(recorder: Recorder, value: Value, shift: int, axis: int) -> Value:
 def tile(recorder: Recorder, A: Any, reps: Any) -> Value:  # NumPy's name
     """The whole array repeated along axes."""
     value = value_of(recorder, A)
-    times = [int(r) for r in np.atleast_1d(reps)]
+    one = issubclass(type(reps), Number) or not np.ndim(reps)
+    times = [int(r) for r in ([reps] if one else np.atleast_1d(reps))]
     rank = max(len(times), value.type.rank)
     times = [1] * (rank - len(times)) + times
     extents = (*(1,) * (rank - value.type.rank), *value.type.extents)

@@ -27,7 +27,7 @@ from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import live, substituted
 
 _LONG = 1 << 14  # operations of a loop of which all is known, up to which Python does them
-_ROUNDS = 100  # that a loop is taken to have of which it is not known
+ROUNDS = 100  # that a loop is taken to have of which it is not known
 
 
 class State(NamedTuple):
@@ -58,7 +58,7 @@ def emit_loop(
     captured, body = recorded([s.arg for s in states], ops, yields, data, is_much)
     inner = type(count) is Index  # of a loop within, whose rounds the one around it says
     known = not inner and recorder.are_known([*captured, *[s.before for s in states]])
-    if known and count * _work(body) < _LONG:
+    if known and count * sum(map(steps_of, body.ops)) < _LONG:
         return None
     rounds = count.place() if inner else count
     if not (recorder.loops or recorder.rounds.sizes):
@@ -77,11 +77,10 @@ def emit_loop(
     return dict(zip(yields[:last], made[:last], strict=True)), made[last:]
 
 
-def _work(body: Region) -> int:
-    """How many operations a round is, about."""
-    rounds = ((op.attrs.get("count", _ROUNDS), r) for op in body.ops for r in op.regions)
-    inner = (_work(r) * (int(n) if isinstance(n, int) else _ROUNDS) for n, r in rounds)
-    return len(body.ops) + sum(inner)
+def steps_of(op: Op) -> int:
+    """About how many operations are run, which of a loop are those of its rounds as well."""
+    inner = sum([steps_of(o) for region in op.regions for o in region.ops])
+    return 1 + inner * int(affine.typical(op.attrs.get("count", ROUNDS))) if inner else 1
 
 
 def recorded(

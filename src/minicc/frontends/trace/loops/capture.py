@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
-import numpy as np
-
+from minicc.frontends.trace.loops.ahead import read_ahead, require_ahead
 from minicc.frontends.trace.loops.aliases import Aliases
 from minicc.frontends.trace.loops.appended import Appends
 from minicc.frontends.trace.loops.body import State, emit_loop, same_in_all, symbols_of, zeros_of
@@ -25,11 +24,11 @@ from minicc.frontends.trace.loops.carried import (
 )
 from minicc.frontends.trace.loops.choices import Choices, Chooser, is_worth_a_branch
 from minicc.frontends.trace.loops.containers import Containers
-from minicc.frontends.trace.loops.extents import DataSize, Extent
+from minicc.frontends.trace.loops.extents import DataSize
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.guesses import found_before, guessed, is_another, wrong_names
 from minicc.frontends.trace.loops.indices import Index
-from minicc.frontends.trace.loops.last import Last
+from minicc.frontends.trace.loops.last import Last, emptied
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.resized import of_changes, resized
 from minicc.frontends.trace.loops.sides import Weigh, branches
@@ -75,6 +74,7 @@ class Capture:
         known = None if self.goes_on else count
         self.appends = Appends(recorder, site.code.appended, self._names, reach, known)
         learned = recorder.learned[self.key]
+        read_ahead(recorder, self.key, self._names)
         self.containers = Containers(recorder, learned, site, self.appends, reach)
         self._carried, arrays = self._guess()
         # only now, for what is carried may be taken on the host, which begins a segment
@@ -145,6 +145,9 @@ class Capture:
             self._outer = recorder.enter()
             recorder.loops.append(self)
             self.choices = Choices(recorder)
+            # in one order, that a loop may be the same op on each way through one around it
+            self._carried = dict(sorted(self._carried.items()))
+            self._written = {k: self._written[k] for k in self._roots if k in self._written}
             for w in self._written.values():
                 w.arg = Value(w.arg.type, w.arg.hint)
             self._fresh = {n: c.begin(recorder, self.number) for n, c in self._carried.items()}
@@ -339,16 +342,11 @@ class Capture:
     def abandon(self) -> None:
         """Put all back, and let go of what recordings made, of which there is nothing."""
         self.reset()
-        self._empty(self.recorder.live(self._begun))
+        emptied(self.recorder.live(self._begun))
 
-    @staticmethod
-    def _empty(boxes: Iterable[Tracer]) -> None:
-        """Have boxes that nobody can reach any more hold no values of a body."""
-        for box in boxes:
-            # an input may be one that is just known of
-            if box.held() is not None and box.held() not in box.recorder.inputs:
-                shape = [0 if isinstance(n, Extent) else n for n in box.shape]  # of no round now
-                box.hold(np.broadcast_to(np.zeros((), box.dtype), shape), box.version)
+    def read_ahead(self, box: Tracer) -> None:
+        """Begin the trace again where a round needs to know an int that is from before it."""
+        require_ahead(self.recorder, self.key, self._names, box)
 
     def _forget(self) -> None:
         for box in self.recorder.live():
@@ -401,7 +399,7 @@ class Capture:
         self.why = self.why_slow(states) or self._keep_unsure(states)
         if self.why:
             return False
-        self._empty(self.made_before())
+        emptied(self.made_before())
         self._restore()
         rows = self.appends.rows
         rest = rows, self._data, self.is_much

@@ -150,12 +150,7 @@ def work(op: Op) -> int:
     inner = sum(work(o) for region in op.regions for o in region.ops)
     if isinstance(op, graph.Contract):
         return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
-    return max(sizes, default=1) + inner * rounds_of(op)
-
-
-def rounds_of(op: Op, unknown: int = 1) -> int:
-    """About how many rounds a loop has; of one of which data say it, so many as are `unknown`."""
-    return int(affine.typical(op.attrs.get("count", unknown)))
+    return max(sizes, default=1) + inner * int(affine.typical(op.attrs.get("count", 1)))
 
 
 class Chooser:

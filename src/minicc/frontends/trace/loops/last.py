@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace.loops.extents import DataSize
+import numpy as np
+
+from minicc.frontends.trace.loops.extents import DataSize, Extent
 from minicc.frontends.trace.loops.gone import Gone
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.moving import depends, key_in
@@ -50,3 +52,12 @@ class Last(NamedTuple):
                 return self.gone()
             return base[key_in(self.loop, self.number, lens.key[-1])]
         return box if base is view[0] else base.look(lens)
+
+
+def emptied(boxes: Iterable[Tracer]) -> None:
+    """Have boxes that nobody can reach any more hold no values of a body."""
+    for box in boxes:
+        # an input may be one that is just known of
+        if box.held() is not None and box.held() not in box.recorder.inputs:
+            shape = [0 if isinstance(n, Extent) else n for n in box.shape]  # of no round now
+            box.hold(np.broadcast_to(np.zeros((), box.dtype), shape), box.version)

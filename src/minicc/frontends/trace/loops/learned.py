@@ -19,7 +19,8 @@ class Learned:
     `opens` tells whether it is opened (see `opened`), None where that was not tried. `masks` tells
     whether indices that data give are masked on sides of its branches that are not taken. Of names
     that it `tells` of it is sure that they show arrays of their own, or NumPy runs the call. What
-    it `resizes` is told by rounds that were written out: along which axis, and by how much.
+    it `resizes` is told by rounds that were written out: along which axis, and by how much. Ints of
+    data that have names `ahead` of it are read there, since rounds need to know them.
     """
 
     refused: str = ""
@@ -28,6 +29,7 @@ class Learned:
     masks: bool = False
     tells: set[str] = dataclasses.field(default_factory=set)
     resizes: dict[str, tuple[int, int]] | None = None
+    ahead: set[str] = dataclasses.field(default_factory=set)
 
     def resize(self, changes: dict[str, tuple[int, int]]) -> bool:
         """Know what rounds resize, if they do: whether the loop is to be tried again with that."""

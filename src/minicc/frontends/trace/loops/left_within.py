@@ -9,13 +9,14 @@ or that takes elements of lists of numbers before it asks, where Python would re
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol
 
 from minicc.frontends.trace.loops.choices import always
 from minicc.frontends.trace.loops.code import Test, whole_at
 from minicc.frontends.trace.loops.conditions import LastRound, way_out
 from minicc.frontends.trace.loops.flow import flow_of
+from minicc.frontends.trace.loops.liveness import local
 from minicc.frontends.trace.loops.reach import Reach
 from minicc.frontends.trace.loops.site import Site
 from minicc.frontends.trace.loops.tables import takes_elements
@@ -48,8 +49,10 @@ def left_within(
     if test is None:
         return False
     site = Site(site.frame, test.loop)
-    if known and not (turn.left > 1 and (test.is_left_within or takes_elements(site))):
-        return False
+    if known:
+        if not (turn.left > 1 and (test.is_left_within or takes_elements(site))):
+            return False
+        site.bind(dict.fromkeys(_item_names(site), items.item(turn.at)))  # as the first round does
     if not _may_begin(recorder, site, test):
         return False
     reach = Reach.of(recorder, site)
@@ -98,3 +101,9 @@ def _may_begin(recorder: Recorder, site: Site, test: Test) -> bool:
     known = around.test.elsewhere if isinstance(around, WhileCapture) else {}
     gone = [n for n in test.elsewhere if not inside >= {*flow.sides(n)}]
     return around.site.frame is site.frame and known.keys() >= {*gone}
+
+
+def _item_names(site: Site) -> Sequence[str]:
+    """The name that rounds bind to their items at once, if it is one."""
+    flow = flow_of(site.frame.f_code)
+    return local(flow.steps[flow.place[site.code.head]])[1][:1]

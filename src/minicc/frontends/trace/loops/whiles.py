@@ -32,6 +32,7 @@ from minicc.frontends.trace.loops.code import Test
 from minicc.frontends.trace.loops.extents import in_all_rounds
 from minicc.frontends.trace.loops.flow import asked_at, flow_of, jump_at, raises_at
 from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.loops.last import emptied
 from minicc.frontends.trace.loops.opened import (
     grown,
     open_left,
@@ -366,7 +367,7 @@ class WhileCapture(Capture):
         for name in dead:
             del self._now[name]
         made = recorder.live(self._marker)
-        self._empty(self.made_before())
+        emptied(self.made_before())
         self._restore()
         lists = self._begin_states()
         zero = recorder.scalar(0, I64)
@@ -398,7 +399,7 @@ class WhileCapture(Capture):
             if content in results:
                 box.hold(results[content], box.version)
             elif content in inner:
-                self._empty([box])
+                emptied([box])
         self._forget()
         self._bind_results(made_of, results, rounds)
         given = self.appends.give_last(iter(made_of[lists:]), partial(WrittenOut, self))
@@ -478,8 +479,8 @@ class WhileCapture(Capture):
                 bound[n] = c.boxed(recorder, iter([rounds]))
                 continue
             mine = list(islice(states, c.width))
-            own = isinstance(self._now[n], (Tracer, Number)) and not c.afters
-            if not (own and all(state.after in results for state, _ in mine)):
+            own = type(self._now[n]) is Number or isinstance(self._now[n], Tracer)
+            if not (own and not c.afters and all(state.after in results for state, _ in mine)):
                 bound[n] = c.boxed(recorder, iter([value for _, value in mine]))
             box = bound.get(n, self._now[n])
             if isinstance(box, Tracer) and box.ndim:
