@@ -296,7 +296,9 @@ class Tracer(Operators):
 
     def hold(self, content: Content, version: int) -> None:
         """Have other content without having been assigned to; `version` counts assignments."""
-        self._content, self._version, self._known = content, version, {}
+        if self._base is not None or content is not self._content:
+            self._known = {}
+        self._content, self._version = content, version
 
     @property
     def version(self) -> int:

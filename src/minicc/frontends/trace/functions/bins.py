@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.dispatch import is_symbolic, value_of
+from minicc.frontends.trace.functions.creation import extents
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Tracer
@@ -154,6 +156,8 @@ def bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 0
     weight = None if weights is None else boxed(recorder, weights)
     whole = box.dtype.kind in "biu" and box.dtype != np.uint64
     real = weight is None or (weight.dtype.kind in "fiub" and weight.shape == box.shape)
+    if issubclass(type(minlength), (Number, Tracer)):
+        (minlength,) = extents(recorder, minlength)
     if box.ndim != 1 or not (whole and real) or type(minlength) is not int or minlength < 1:
         recorder.refuse("MC0241", "np.bincount but of a vector with a length that is given")
     index = box.astype(np.int64)

@@ -76,7 +76,7 @@ def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> 
     return recorder.broadcast(value, _shape(recorder, shape))
 
 
-def _extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
+def extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
     """Numbers of elements; what only data say is left to NumPy, or read before a loop."""
     found = [extent_of(recorder, n) if type(n) is Index else n for n in numbers]
     if any(issubclass(type(n), (Number, Tracer)) for n in found):
@@ -94,7 +94,7 @@ def _is_read(n: Any) -> bool:
 
 
 def _shape(recorder: Recorder, shape: Any) -> tuple[int, ...]:
-    return _extents(recorder, *(shape if isinstance(shape, (tuple, list)) else (shape,)))
+    return extents(recorder, *(shape if isinstance(shape, (tuple, list)) else (shape,)))
 
 
 def _filled(number: int) -> Any:
@@ -133,7 +133,7 @@ def arange(
 @traces("eye", "identity")
 def eye(recorder: Recorder, N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Value:
     """Ones on a diagonal."""
-    shape = _extents(recorder, N, N if M is None else M)
+    shape = extents(recorder, N, N if M is None else M)
     rows, columns = (recorder.emit(graph.Iota, shape, axis, I64) for axis in (0, 1))
     moved = recorder.emit(graph.Add, rows, recorder.scalar(k, I64))
     return _cast(recorder, recorder.emit(graph.Eq, moved, columns), dtype)
