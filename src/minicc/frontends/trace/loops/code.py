@@ -58,9 +58,9 @@ class LoopCode(NamedTuple):
     Those are `carried`, the local ones that it may read before it binds them, and those from
     `outside` of the function; of those that it has `bound`, `left` may be read after the loop. With
     those that are `appended` to nothing else is done, but that rounds look at elements of those
-    that are `read_back`, and at their lengths, which is all that is done with those that are
-    `looked` at; of those that are `set_by` keys they set elements, too. `refused` says why it can't
-    be captured. `surely` is what each round does.
+    that are `read_back`, and at their lengths. With those that are `taken_by` keys they do nothing
+    but take elements and look, and of those that are `set_by` keys they set some as well. `refused`
+    says why it can't be captured. `surely` is what each round does.
     """
 
     head: int
@@ -72,7 +72,7 @@ class LoopCode(NamedTuple):
     bound: frozenset[str]
     appended: frozenset[str]
     read_back: frozenset[str]
-    looked: frozenset[str]
+    taken_by: frozenset[str]
     set_by: frozenset[str]
     surely: Surely
 
@@ -307,13 +307,13 @@ class _Body:
         left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
         apart = bound | self._seen()
-        appended, read_back, looked, set_by = (names - apart for names in self._used())
+        appended, read_back, taken_by, set_by = (names - apart for names in self._used())
         always = NOT_SURE
         if not refused:
             begins = {n for n, _ in self.firsts}
             always = surely(self.steps, self.follows, self.depths, begins)
         names = (frozenset(outside), carried, left, refused, bound)
-        used = (appended, read_back, looked, set_by)
+        used = (appended, read_back, taken_by, set_by)
         return LoopCode(self.begin, line, *names, *used, always)
 
     @property
@@ -325,7 +325,8 @@ class _Body:
     def _used(self) -> tuple[frozenset[str], ...]:
         """The local names of lists that the body adds to, and those that it looks at as well.
 
-        Then the names, also from outside, that it looks at alone, and those that it sets, too.
+        Then the names, also from outside, of which it takes elements that a key says and does
+        nothing but look besides, and those that it sets so, too.
         """
         found, outside = defaultdict[Use, set[str]](set), defaultdict[Use, set[str]](set)
         for n in self.depths:
@@ -336,10 +337,11 @@ class _Body:
                 outside[use_at(self.steps, n)].add(step.argval)
         others = found["other"] | found["sets"] | found["sets one"]
         adds = frozenset(found["adds"] - others)
-        looked = found["looks"] - found["adds"] - others
-        looked |= outside.pop("looks", set()) - set().union(*outside.values())
+        outside.pop("looks", None)
+        taken = found["takes"] - found["adds"] - others
+        taken |= outside.pop("takes", set()) - set().union(*outside.values())
         sets = frozenset(found["sets"] - found["adds"] - found["other"])
-        return adds, adds & found["looks"], frozenset(looked), sets
+        return adds, adds & (found["looks"] | found["takes"]), frozenset(taken), sets
 
     def _walk(self) -> str:
         waiting = [*self.firsts]

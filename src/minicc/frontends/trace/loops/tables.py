@@ -6,8 +6,8 @@
 
 Python needs the number itself to take an element. So while a round is recorded, the name of such a
 list is bound to a list of the same elements that takes the others of arrays, one for each number of
-an element. That is done where a loop looks at elements and the length of the list alone, and
-nothing else that it reaches leads to the list: what changes it would not change the arrays.
+an element. That is done where a loop takes elements and the length of the list alone, and nothing
+else that it reaches leads to the list: what changes it would not change the arrays.
 
     for w in weights:
         for c in range(w, n):
@@ -36,7 +36,7 @@ from minicc.frontends.trace.loops.gone import StandIn
 from minicc.frontends.trace.loops.grown import element_of, like_in_data
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.site import Site
-from minicc.frontends.trace.mixed import is_mixed
+from minicc.frontends.trace.mixed import THEIRS, is_mixed
 from minicc.frontends.trace.numbers import STEP, Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
@@ -45,7 +45,6 @@ from minicc.ir.core import Array
 
 _MOST = 1 << 20  # elements of a list
 _MOST_SET = 1 << 14  # of one that rounds set, of which Python has each after the loop
-_TYPES: dict[type, type] = {float: np.float64, int: np.int64, bool: np.bool_}
 
 
 class Table(NamedTuple):
@@ -117,7 +116,7 @@ class TableList(_Takes, list[Any]):
             if has_term(value):
                 value = value.read("an element of a list")
             if type(value) is like and (like is not int or abs(value) < STEP):
-                return _TYPES[like](value)
+                return THEIRS[like](value)
             if type(value) in (Number, Index) and value.kind is like:
                 return value.box if type(value) is Index else value.counted().box
         self.recorder.write_out(f"a round sets a {type(value).__name__} in a list of others")
@@ -238,7 +237,7 @@ def _array(recorder: Recorder, column: Sequence[Any]) -> Any:
 
 
 def _plain(column: Sequence[Any]) -> Array:
-    return np.array(column, _TYPES.get(type(column[0])))
+    return np.array(column, THEIRS.get(type(column[0])))
 
 
 class Tables:
@@ -247,15 +246,15 @@ class Tables:
     def __init__(
         self, recorder: Recorder, site: Site, is_alone: Callable[[list[Any]], bool]
     ) -> None:
-        """Of lists that are taken, nothing else that the loop reaches `is_alone` in leading to."""
+        """`is_alone` tells whether a list is reached by one name alone."""
         self._recorder = recorder
         self._site = site
         self._is_alone = is_alone
         self._scope = site.frame.f_globals
         names, code = site.names(), site.code
-        self._local = {n: x for n in code.looked if (x := self._stand_in(names.get(n)))}
+        self._local = {n: x for n in code.taken_by if (x := self._stand_in(names.get(n)))}
         self._local |= {n: x for n in code.set_by if (x := self._stand_in(names.get(n), True))}
-        outside = code.looked - names.keys()
+        outside = code.taken_by - names.keys()
         self._outside = {n: x for n in outside if (x := self._stand_in(self._scope.get(n)))}
 
     def _stand_in(self, x: Any, is_set: bool = False) -> TableList | TableTuple | None:
@@ -295,4 +294,4 @@ class Tables:
 def takes_elements(site: Site) -> bool:
     """Whether rounds of a loop may take elements of lists of numbers, or set them."""
     names, code = site.names(), site.code
-    return any(type(names.get(n)) in (list, tuple) for n in code.looked | code.set_by)
+    return any(type(names.get(n)) in (list, tuple) for n in code.taken_by | code.set_by)

@@ -11,7 +11,7 @@ from typing import Literal
 from minicc.frontends.trace.loops.flow import codes_within, instructions
 from minicc.frontends.trace.loops.liveness import local
 
-Use = Literal["adds", "looks", "sets", "sets one", "other"]
+Use = Literal["adds", "looks", "takes", "sets", "sets one", "other"]
 
 _ADDS = ("append", "extend")
 _TESTS = ("POP_JUMP", "UNARY_NOT", "TO_BOOL")
@@ -22,19 +22,23 @@ _OF_KEYS = ("LOAD_", "PUSH_NULL", "BINARY_OP", "BINARY_SUBSCR", "UNARY_NEGATIVE"
 def use_at(steps: Sequence[dis.Instruction], n: int) -> Use:
     """What is done with the list that an instruction reads: it `adds` to it, or `looks` at it.
 
-    It looks where it takes an element by a key, the length, or whether there are elements. It
-    `sets` an element that a key says, or `sets one` that is always the same.
+    It looks where it asks for the length, whether there are elements, or for one that is always the
+    same. It `takes` an element that a key says, `sets` such a one, or `sets one` that is always the
+    same.
     """
     if (len(local(steps[n])[0]) != 1 and steps[n].opname != "LOAD_GLOBAL") or n + 1 >= len(steps):
         return "other"  # an instruction that reads two names
     after = steps[n + 1]
     if after.opname in ("LOAD_METHOD", "LOAD_ATTR") and after.argval in _ADDS:
         return "adds"
-    at = _after_key(steps, n)
-    if after.opname.startswith(_TESTS) or _is_length(steps, n) or _takes_element(steps[at]):
+    if after.opname.startswith(_TESTS) or _is_length(steps, n):
         return "looks"
+    at = _after_key(steps, n)
+    one = at == n + 2 and after.opname == "LOAD_CONST"
+    if _takes_element(steps[at]):
+        return "looks" if one else "takes"
     if _sets_element(steps, at):
-        return "sets one" if at == n + 2 and after.opname == "LOAD_CONST" else "sets"
+        return "sets one" if one else "sets"
     return "other"
 
 
