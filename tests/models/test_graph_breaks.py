@@ -515,3 +515,24 @@ def test_an_index_out_of_bounds_where_little_is_interpreted_is_numpys_error() ->
         with pytest.raises(IndexError) as got:
             g(x, np.array(at))
         assert str(got.value) == str(wanted.value)
+
+
+def test_keys_of_dicts_that_are_traced() -> None:
+    """What tells a state told a key by asking it for its bytes, which told the state again."""
+
+    def f(x: Array, names: Array) -> Any:
+        means = {name: x[names == name].mean() for name in np.unique(names)}
+        pairs = {(name, 1): 2.0 for name in means}
+        if names[0] == b"d":
+            return x, 0, ""
+        turned = names[::-1][np.arange(len(x))]
+        text = "".join([k.decode() for k in means]) + turned[0].decode()
+        return x * sum(means.values()), len(pairs), text
+
+    g = minicc.jit(f, threads=1)
+    x, names = np.arange(6.0), np.array([b"a", b"bc", b"a", b"d", b"bc", b"a"])
+    for _ in range(3):
+        for got, want in zip(g(x, names), f(x, names), strict=True):
+            assert type(got) is type(want)
+            assert np.all(got == want)
+    assert "fails" not in str(g.explain())

@@ -76,8 +76,8 @@ class Tree:
     def is_hosted(self) -> bool:
         """Whether NumPy computes all that is known of it while calls go between segments.
 
-        Where Python reads values, that is known of paths with many of them alone: what little there
-        is before the first ones tells nothing of what may follow.
+        Where Python reads values, that is known of paths with many of them alone, or with many
+        stops: what little there is before the first ones tells nothing of what may follow.
         """
         left = [] if self.root is None else [self.root]
         after: dict[Node, set[Node]] = {}
@@ -89,7 +89,8 @@ class Tree:
         if any(isinstance(n.action, Host) and n.action.name == CALLERS for n in after):
             return False  # if the function ran as it is, its caller would not be the user's line
         reads = sum(not isinstance(node.action, (Host, Finish)) for node in after)
-        if reads and reads < _MANY and not _is_cyclic(after):
+        few = reads < _MANY and len(after) < 2 * _MANY
+        if reads and few and not _is_cyclic(after):
             return False
         return bool(after) and sum(saved(node.module) for node in after) < len(after) - 1
 

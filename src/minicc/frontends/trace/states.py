@@ -169,8 +169,7 @@ class _Teller:
         if isinstance(x, (tuple, list)) and kind in (tuple, list):
             return (kind, self._container(x), *map(self.tell, x))
         if kind is dict:
-            items = [(value_key(k), self.tell(v)) for k, v in x.items()]
-            return (dict, self._container(x), *items)
+            return (dict, self._container(x), *[(self._key(k), self.tell(v)) for k, v in x.items()])
         if isinstance(x, types.FunctionType):
             cells = tuple(self._cell(c) for c in x.__closure__ or ())
             return "function", x.__code__, cells, self.tell(x.__defaults__ or ())
@@ -181,6 +180,11 @@ class _Teller:
         if kind.__module__.startswith(OWN):
             return "own", kind, repr(x)
         raise _Hidden
+
+    def _key(self, key: Any) -> Any:
+        """The key of a dict's key, which may be traced."""
+        traced = issubclass(type(key), Tracer) or type(key) in (Number, tuple)
+        return self.tell(key) if traced else value_key(key)
 
     def _cell(self, cell: types.CellType) -> Any:
         try:
