@@ -92,7 +92,7 @@ class Tree:
         few = reads < _MANY and len(after) < 2 * _MANY
         if reads and few and not _is_cyclic(after):
             return False
-        return bool(after) and sum(saved(node.module) for node in after) < len(after) - 1
+        return sum(saved(node.module) for node in after) < len(after) - 1
 
 
 def _is_cyclic(after: Mapping[Node, set[Node]]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.carried import ELEMENTS, Unlike, either_kind
-from minicc.frontends.trace.loops.filled import is_flat
+from minicc.frontends.trace.loops.filled import flat_list
 from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.loops.selected import selected
@@ -39,13 +39,11 @@ def _of_whole(recorder: Recorder, name: str, items: list[Any]) -> Any:
 
     Of floats NumPy runs the call where their order counts, as that of NaN and of both zeros does.
     """
-    whole = recorder.whole_of(items)
-    like = None if whole is None else recorder.lists[id(items)].like
-    if whole is None or like is None or not is_flat(like):
+    known = flat_list(recorder, items)
+    if known is None or known.like is None or known.like[0] is not Number:
         return None
-    if like[0] is not Number or whole.type.rank != 1:
-        return None
-    array: Any = Tracer(recorder, whole)
+    array: Any = known.array
+    like = known.like
     found = Dispatch.call(recorder, name, (array,), {})
     if like[1] is float:
         signs = (found != 0) | (np.signbit(array) == np.signbit(array[0])).all()

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.loops.comprehensions import Drawn
-from minicc.frontends.trace.loops.filled import is_flat
+from minicc.frontends.trace.loops.filled import flat_list
 from minicc.frontends.trace.loops.grown import Grown
 from minicc.frontends.trace.numbers import Number, checked
 from minicc.frontends.trace.python_types import PythonType
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.tracer import Tracer
 
 
 class Sum(PythonType):
@@ -29,12 +28,11 @@ class Sum(PythonType):
         items = items.filled() if isinstance(items, Drawn) else items
         if type(items) is Grown:
             return _begun(self._of_some(items), items.like, start)
-        whole = recorder.whole_of(items) if type(items) is list else None
-        like = None if whole is None else recorder.lists[id(items)].like
-        if whole is None or like is None or not is_flat(like):
+        known = flat_list(recorder, items)
+        if known is None or known.like is None:
             return sum(items, start)
-        array, dtype = Tracer(recorder, whole), whole.type.dtype
-        if dtype.is_float or dtype.is_complex:
+        array, like = known.array, known.like
+        if array.dtype.kind in "fc":
             return _begun(self._total(array), like, start)
         if like[0] is Number and (like[1] is bool or like[2]):
             total = recorder.namespace.sum(array, axis=0, dtype=np.int64)

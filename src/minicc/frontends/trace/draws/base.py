@@ -20,7 +20,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.views import boxed
 from minicc.ir.core import Op
 
-_MANY = 64  # numbers that NumPy's code draws at once faster than a program
+MANY = 64  # numbers that NumPy's code draws at once faster than a program
 
 
 class Draws:
@@ -198,13 +198,14 @@ class Draws:
             return made
         return Number(made.reshape(()), float) if isinstance(made, Tracer) else float(made)
 
-    def _require_few(self, method: str, size: Any) -> None:
+    def _note_size(self, method: str, size: Any) -> None:
+        """Count the numbers that are drawn many at once."""
         sizes = size if isinstance(size, (tuple, list)) else () if size is None else (size,)
         known = all(type(n) is int or isinstance(n, np.integer) for n in sizes)
         if not known:
             self._refuse(method, "data say how many numbers are drawn")
         count = math.prod([int(n) for n in sizes])
-        self.many += count * self._rounds() if count > _MANY else 0
+        self.many += count * self._rounds() if count > MANY else 0
 
     def _integers(
         self, method: str, low: Any, high: Any, size: Any, dtype: Any, endpoint: Any = False

@@ -80,7 +80,7 @@ class Generator(Draws):
         return self._of_ziggurat("standard_exponential", one, size, tables.exponential())
 
     def _of_ziggurat(self, method: str, one: Any, size: Any, ziggurat: tables.Ziggurat) -> Any:
-        self._require_few(method, size)
+        self._note_size(method, size)
         *arrays, end = ziggurat
         boxes = [boxed(self._recorder, a) for a in arrays]
         return self._floats(one, size, self._state[0], *boxes, end)
@@ -157,19 +157,19 @@ class RandomState(Draws):
         other[0] = 0.0
 
     def _uniforms(self, size: Any) -> Any:
-        self._require_few("random_sample", size)
+        self._note_size("random_sample", size)
         return self._floats(mt19937.uniform, size, *self._bits)
 
     def _normals(self, size: Any) -> Any:
-        self._require_few("standard_normal", size)
+        self._note_size("standard_normal", size)
         return self._floats(mt19937.normal, size, *self._state)
 
     def _exponentials(self, size: Any) -> Any:
-        self._require_few("standard_exponential", size)
+        self._note_size("standard_exponential", size)
         return self._floats(mt19937.exponential, size, *self._bits)
 
     def _below(self, method: str, span: Any, size: Any) -> Any:
-        self._require_few(method, size)
+        self._note_size(method, size)
         if type(span) is int and not 0 < span < _HALF:
             self._refuse(method, "it is traced for bounds of 32 bits")
         last = np.uint64(span - 1) if type(span) is int else None

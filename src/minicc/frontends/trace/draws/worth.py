@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minicc.errors import UnsupportedError
-from minicc.frontends.trace.draws.base import Draws
+from minicc.frontends.trace.draws.base import MANY, Draws
 from minicc.frontends.trace.loops.body import steps_of
 from minicc.frontends.trace.loops.choices import work
 from minicc.frontends.trace.recorder import Recorder
@@ -13,7 +13,7 @@ from minicc.frontends.trace.restarts import GivenUp
 
 SOON = 40  # calls of NumPy's that take as long as that of a program which changes a generator
 _NUMBERS = 1 << 10  # that NumPy computes meanwhile, for each of these
-_MANY = 64  # numbers, many at once, that NumPy draws sooner than a program by as long
+_DRAWN = 64  # numbers, many at once, that NumPy draws sooner than a program by as long
 
 
 def require_worth(recorder: Recorder, generators: Sequence[Draws]) -> None:
@@ -25,8 +25,8 @@ def require_worth(recorder: Recorder, generators: Sequence[Draws]) -> None:
     computed = sum([work(op) for op in recorder.ops if op not in drawn and not op.regions])
     calls = sum([draws.calls for draws in generators]) + computed // _NUMBERS
     loops = [op for op in recorder.ops if op.regions and op not in drawn]
-    if sum([draws.many for draws in generators]) > _MANY * (calls + sum(map(steps_of, loops))):
-        text = f"NumPy draws more than {_MANY} numbers at once faster, and little else is done"
+    if sum([draws.many for draws in generators]) > _DRAWN * (calls + sum(map(steps_of, loops))):
+        text = f"NumPy draws more than {MANY} numbers at once faster, and little else is done"
         raise GivenUp(UnsupportedError("MC0247", text, where=recorder.location()))
     if calls < SOON and not loops:
         text = "few random numbers are drawn, and little is computed, which NumPy does sooner"

@@ -79,15 +79,13 @@ def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> 
 def extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
     """Numbers of elements; what only data say is left to NumPy, or read before a loop."""
     found = [extent_of(recorder, n) if type(n) is Index else n for n in numbers]
-    if any(issubclass(type(n), (Number, Tracer)) for n in found):
-        if not (recorder.loops or all(map(_is_read, found))):
-            recorder.refuse("MC0241", "data say how many elements there are")
-        found = [operator.index(n) for n in found]
-    return tuple([n if isinstance(n, int) else operator.index(n) for n in found])
+    if not (recorder.loops or all(map(_is_known, found))):
+        recorder.refuse("MC0241", "data say how many elements there are")
+    return tuple([n if issubclass(type(n), int) else operator.index(n) for n in found])
 
 
-def _is_read(n: Any) -> bool:
-    """Whether Python has read a number of data before."""
+def _is_known(n: Any) -> bool:
+    """Whether Python knows a number, or has read it before."""
     if issubclass(type(n), Number):
         return n.known is not None
     return not isinstance(n, Tracer) or "index" in n.known

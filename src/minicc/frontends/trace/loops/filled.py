@@ -13,6 +13,7 @@ from minicc.frontends.trace.loops.rows import Row, row_of
 from minicc.frontends.trace.mixed import is_mixed
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pytree import leaves
+from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 
@@ -33,6 +34,15 @@ class Whole(NamedTuple):
         same = len(self.filled) == len(self.elements)
         same = same and all(a is b for a, b in zip(self.filled, self.elements, strict=True))
         return same and self.versions == versions_of(self.elements, self.array)
+
+
+def flat_list(recorder: Recorder, x: Any) -> Whole | None:
+    """What is known of a list that loops have filled, with rows or numbers that are alike.
+
+    None where it is not as they left it, and for all others.
+    """
+    known: Whole | None = recorder.lists.get(id(x))
+    return known if known is not None and known.holds() and is_flat(known.like) else None
 
 
 def versions_of(elements: Iterable[Any], array: Tracer) -> list[int]:

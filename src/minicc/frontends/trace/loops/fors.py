@@ -72,9 +72,7 @@ def source_of(recorder: Recorder, x: Any) -> Source | None:
         return Source(len(x), lambda n: x[n] if type(n) is int else made(like, array[n]), (x,))
     if type(x) in (list, tuple) and len(x) > FEW and (table := table_of(recorder, x)) is not None:
         lists = (x,) if type(x) is list else ()
-        return Source(
-            len(x), lambda n: x[n] if type(n) is int else table.element(recorder, n), lists
-        )
+        return Source(len(x), lambda n: x[n] if type(n) is int else table.element(n), lists)
     if isinstance(x, range) and type(x) is range:
         return Source(len(x), lambda n: n * x.step + x.start)
     if type(x) is Grown:

@@ -29,6 +29,7 @@ from minicc.frontends.trace.loops.filled import (
     Whole,
     common,
     element,
+    flat_list,
     is_flat,
     versions_of,
 )
@@ -53,48 +54,55 @@ class Table(NamedTuple):
     A list that rounds set has one, a `box`, which held its elements at first at `version`.
     """
 
+    recorder: Recorder
     whole: Any
     like: Like
     columns: Sequence[Any]  # arrays, or traced ones
     box: Tracer | None = None
     version: int = 0
 
-    def element(self, recorder: Recorder, key: Any) -> Any:
+    def takes(self, key: Any) -> bool:
+        """Whether arrays have the element that a key says, which Python's own have else."""
+        if _is_traced(key):
+            return True
+        if self.box is not None and type(key) is not int:
+            self.recorder.write_out("a list of numbers that a round sets is looked at")
+        return self.box is not None
+
+    def element(self, key: Any) -> Any:
         """The element that a key says."""
-        arrays = [Tracer(recorder, c) if isinstance(c, np.ndarray) else c for c in self.columns]
+        arrays = [
+            Tracer(self.recorder, c) if isinstance(c, np.ndarray) else c for c in self.columns
+        ]
         return _taken(self.like, arrays, key)
 
-    def give_back(self, recorder: Recorder) -> None:
+    def give_back(self) -> None:
         """Have the list hold what rounds have set."""
         if self.box is None or self.box.version == self.version:
             return
-        array = Tracer(recorder, self.box.content)
+        array = Tracer(self.recorder, self.box.content)
         elements = [element(self.like, array, k) for k in range(len(self.whole))]
         self.whole[:] = elements
-        versions = versions_of(elements, array)
-        recorder.lists[id(self.whole)] = Whole(self.whole, elements, versions, array, self.like)
+        made = Whole(self.whole, elements, versions_of(elements, array), array, self.like)
+        self.recorder.lists[id(self.whole)] = made
 
 
-class _Takes:
-    """What takes the elements of a table's list or tuple."""
+class TableTuple(tuple[Any, ...]):
+    """A tuple of numbers, or of tuples of these, in a round."""
 
-    recorder: Recorder
     table: Table
 
     def __getitem__(self, key: Any) -> Any:
-        if _is_traced(key) or (self.table.box is not None and type(key) is int):
-            return self.table.element(self.recorder, key)
-        if self.table.box is not None:
-            self.recorder.write_out("a list of numbers that a round sets is looked at")
-        return super().__getitem__(key)  # type: ignore[misc]
+        return self.table.element(key) if self.table.takes(key) else super().__getitem__(key)
 
 
-class TableTuple(_Takes, tuple[Any, ...]):
-    """A tuple of numbers, or of tuples of these, in a round."""
-
-
-class TableList(_Takes, list[Any]):
+class TableList(list[Any]):
     """A list of such in a round."""
+
+    table: Table
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.table.element(key) if self.table.takes(key) else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         box: Any = self.table.box
@@ -119,10 +127,10 @@ class TableList(_Takes, list[Any]):
                 return THEIRS[like](value)
             if type(value) in (Number, Index) and value.kind is like:
                 return value.box if type(value) is Index else value.counted().box
-        self.recorder.write_out(f"a round sets a {type(value).__name__} in a list of others")
+        self.table.recorder.write_out(f"a round sets a {type(value).__name__} in a list of others")
 
     def _change(self, *args: Any) -> Any:
-        self.recorder.write_out("a round changes a list of numbers")
+        self.table.recorder.write_out("a round changes a list of numbers")
 
 
 _CHANGES = "__delitem__ __iadd__ __imul__ append extend insert pop remove clear sort reverse"
@@ -182,9 +190,10 @@ def table_of(recorder: Recorder, whole: Any) -> Table | None:
     """What stands for a list or tuple in rounds; None where arrays don't hold its elements."""
     if not 0 < len(whole) <= _MOST:
         return None
-    known = recorder.lists.get(id(whole))
-    if known is not None and known.holds() and known.like is not None and is_flat(known.like):
-        return Table(whole, known.like, [known.array]) if known.array.ndim == 1 else None
+    known = flat_list(recorder, whole)
+    if known is not None and known.like is not None:
+        one = known.array.ndim == 1
+        return Table(recorder, whole, known.like, [known.array]) if one else None
     nested = [x for x in whole if type(x) is list]
     if nested and (len(nested) < len(whole) or len({*map(len, nested)}) > 1 or not nested[0]):
         return None
@@ -192,7 +201,7 @@ def table_of(recorder: Recorder, whole: Any) -> Table | None:
     if like is None or (nested and not is_flat(like)):
         return None
     columns = [whole] if nested else _columns(like, whole)
-    return Table(whole, like, [_array(recorder, column) for column in columns])
+    return Table(recorder, whole, like, [_array(recorder, column) for column in columns])
 
 
 def _common(items: Sequence[Any]) -> Like | None:
@@ -272,7 +281,7 @@ class Tables:
             box = Tracer(self._recorder, getattr(column, "content", column))
             table = table._replace(columns=[box], box=box, version=box.version)
         made = (TableTuple if type(x) is tuple else TableList)(x)
-        made.recorder, made.table = self._recorder, table
+        made.table = table
         return made
 
     def begin(self) -> dict[str, Any]:
@@ -288,7 +297,7 @@ class Tables:
     def give_back(self) -> None:
         """Have lists hold what the rounds of the loop have set."""
         for x in self._local.values():
-            x.table.give_back(self._recorder)
+            x.table.give_back()
 
 
 def takes_elements(site: Site) -> bool:
