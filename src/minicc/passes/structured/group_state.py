@@ -11,6 +11,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.index_maps import Map
 from minicc.ir.structured import Generic, Group
+from minicc.passes.structured.copies import copies_in
 from minicc.passes.structured.rows import partial_step
 
 # where a dimension stands: index of the first point, and how many points
@@ -114,6 +115,7 @@ class GroupState:
         self.held: dict[str, list[Value]] = {}
         self.ends: dict[str, Value | Dim] = {}  # of dimensions whose step may be partial
         self.made_in_rounds = _made_in_rounds(group)
+        self.copies = copies_in(group)
         self.readers: dict[Value, list[tuple[Map, dict[str, int]]]] = {}
         for op in group.body.ops:
             assert isinstance(op, Generic)

@@ -105,7 +105,14 @@ class Nest(TileAccess):
         for name, size in self.op.around:
             self._around(name, size)
             return
-        self.parallel(0, self.reduce_and_finish)
+        self._copy_within(self.reduce_and_finish)
+
+    def _copy_within(self, visit: Callable[[], None]) -> None:
+        """The parallel loops; the first steps of those that read a copy anew make it."""
+        pairs = zip(self.op.operands, self.op.input_maps, strict=True)
+        self.copying = next((names_of(m) for v, m in pairs if v in self.low.copies), None)
+        self.parallel(0, visit)
+        self.copying = None
 
     # parallel loops
 
@@ -116,7 +123,7 @@ class Nest(TileAccess):
             visit()
             return
         name = self.own_parallel[depth]
-        for s in self._segments(name):
+        for s in self._passes_over(name):
             if s.hi - s.lo == s.step:
                 self._be_at(name, s.lo, s.step)
                 self.parallel(depth + 1, visit)
@@ -127,6 +134,20 @@ class Nest(TileAccess):
             with self._partial(name, s):
                 self.parallel(depth + 1, visit)
             self.low.leave(outer, (index,), (), s, ())
+
+    def _passes_over(self, name: str) -> Iterator[Segment]:
+        """The segments of a dimension; the first step apart, where it copies what others read."""
+        parts, copying = self._segments(name), self.copying
+        if copying is None or name in copying or not parts:
+            yield from parts
+            return
+        first, *others = parts
+        step = affine.add(first.lo, first.step)
+        yield first._replace(hi=step)
+        self.copying = None
+        yield from [first._replace(lo=step)] * (step != first.hi)
+        yield from others
+        self.copying = copying
 
     def _be_at(self, name: str, place: Value | Dim, points: int) -> None:
         """Handle so many points of a dimension from a place on, which counts from its base."""
@@ -204,7 +225,7 @@ class Nest(TileAccess):
             self.base, self.extents[reduction] = {reduction: index}, s.step
             outer = self.low.enter()
             self._make(reduction)
-            self.parallel(0, add)
+            self._copy_within(add)
             self.low.leave(outer, (index,), (), s, ())
         self.base, self.extents[reduction] = {}, whole
         self.parallel(0, end)
@@ -212,7 +233,7 @@ class Nest(TileAccess):
     def _make(self, reduction: str) -> None:
         """What is computed in each round of the loop around the op, for that round."""
         for op in self.low.made_in_rounds:
-            if op.results[0] in self.op.operands:
+            if op.results[0] in self.op.operands and op.results[0] not in self.low.copies:
                 self.low.locate(op)
                 nest = Nest(self.low, op)
                 nest.base, nest.extents[reduction] = self.base, self.extents[reduction]
@@ -435,7 +456,7 @@ class Nest(TileAccess):
                 after = self._combine(k, before, tiles[y])
             if op.running:
                 self.finish(k, after)
-            out.append(self._where_there(after, before))
+            out.append(self.where_there(after, before))
         return out
 
     def share(self, m: Map, distance: int) -> Share:
@@ -454,17 +475,6 @@ class Nest(TileAccess):
     def _passes(self) -> dict[str, Position]:
         """Where the loops over the op's own dimensions are, with the points of all but the last."""
         return {n: (self.at[n][0], self.tiles.get(n, 1)) for n in self.own_parallel}
-
-    def _where_there(self, after: Value, before: Value) -> Value:
-        """What is combined with a tile, only with its points that are there."""
-        name = self.axes[-1] if self.axes else ""
-        if name not in self.low.ends or name not in self.reductions:
-            return after
-        indices: list[Value] = []
-        within = self.within((name,), indices)
-        shape = self.shape_of((name,))
-        mask = self.low.b.emit(kernel.Mask, tuple(indices), within=within, shape=shape)
-        return self.low.b.emit(arith.Select, mask, after, before)
 
     def finish(self, k: int, tile: Value) -> None:
         """Keep what yield `k` gave in its register, and store it if it has memory."""

@@ -107,6 +107,7 @@ class _Lowering(GroupState):
             for k, v in enumerate(op.results):
                 if v not in self.memory and not nest.fits_registers(k):
                     self._scratch(op, k, v)
+        self.copies = {v: op for v, op in self.copies.items() if v in self.memory}
 
     def _scratch(self, op: Generic, k: int, v: Value) -> None:
         kept: list[int] = []
@@ -133,7 +134,7 @@ class _Lowering(GroupState):
             return
         for op in self.group.body.ops:
             assert isinstance(op, Generic)
-            if op not in self.made_in_rounds:
+            if op not in self.made_in_rounds and self.copies.keys().isdisjoint(op.results):
                 self.locate(op)
                 Nest(self, op).run()
 

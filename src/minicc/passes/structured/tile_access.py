@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from minicc.ir import affine, affine_facts, kernel
+from minicc.ir import affine, affine_facts, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
 from minicc.ir.index_maps import Map, names_of
@@ -19,6 +19,9 @@ class TileAccess:
     axes: tuple[str, ...]
     at: dict[str, Position]
     in_round: dict[str, Value | Dim]  # where it is in a round of a loop around, along that one
+    reductions: list[str]
+    # the dimensions of what is copied while it is read, where that is now
+    copying: frozenset[str] | None = None
 
     def shape_of(self, names: Sequence[str]) -> tuple[int, ...]:
         """The tile's shape with extent 1 for axes not among `names`."""
@@ -72,10 +75,18 @@ class TileAccess:
         return tuple(affine.substitute(m[a], binding) for a in axes), indices
 
     def read(self, v: Value, m: Map) -> Value:
-        """The tile of a value at the current point."""
+        """The tile of a value at the current point.
+
+        Where a copy is made now, it is read from what is copied, and left behind.
+        """
         register = self.low.registers.get(v)
         if register is not None:
             return self.realign(register)
+        if self.copying is not None and v in self.low.copies:
+            copy = self.low.copies[v]
+            tile = self.read(copy.operands[0], copy.input_maps[0])
+            self.store(self.low.memory[v], m, tile)
+            return tile
         names = names_of(m)
         return self.read_apart(self.low.memory[v], m, names, frozenset())
 
@@ -178,3 +189,14 @@ class TileAccess:
         names = names_of(m)
         within = self.within(names, indices)
         self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), at=at, within=within)
+
+    def where_there(self, after: Value, before: Value) -> Value:
+        """What is combined with a tile, only with its points that are there."""
+        name = self.axes[-1] if self.axes else ""
+        if name not in self.low.ends or name not in self.reductions:
+            return after
+        indices: list[Value] = []
+        within = self.within((name,), indices)
+        shape = self.shape_of((name,))
+        mask = self.low.b.emit(kernel.Mask, tuple(indices), within=within, shape=shape)
+        return self.low.b.emit(arith.Select, mask, after, before)
