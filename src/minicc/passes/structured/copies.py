@@ -9,6 +9,8 @@ pack a block before they multiply by it; with few rows that is a tenth of the ti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minicc.ir.core import Value
 from minicc.ir.index_maps import contiguous_name
 from minicc.ir.structured import Generic, Group
@@ -26,7 +28,7 @@ def copies_in(group: Group) -> dict[Value, Generic]:
         readers = [reader for reader in ops if {*op.results} & {*reader.operands}]
         if len(readers) != 1 or group.cover or not _is_copy(op):
             continue
-        if op.result not in group.body.yields and _reads_whole(readers[0], op):
+        if op.result not in group.body.yields and _reads_whole(readers[0], op, group.shared):
             found[op.result] = op
     return found
 
@@ -36,7 +38,7 @@ def _is_copy(op: Generic) -> bool:
     return op.body.yields == op.body.args and op.combine == (None,) and not op.indices
 
 
-def _reads_whole(reader: Generic, copy: Generic) -> bool:
+def _reads_whole(reader: Generic, copy: Generic, shared: Sequence[str]) -> bool:
     """Whether a product reads a copy as its vectors, each row of it at once."""
     contraction = contraction_of(reader)
     if contraction is None or contraction.columns is None or contraction.rhs is None:
@@ -45,9 +47,9 @@ def _reads_whole(reader: Generic, copy: Generic) -> bool:
     alone = [k for k, v in enumerate(reader.operands) if v is copy.result] == [rhs]
     if not alone or not reader.space.static or reader.skips:
         return False
-    same = reader.input_maps[rhs] == copy.yield_maps[0]
-    if not same or not contraction.varies(rhs).issuperset(contraction.depth):
-        return False
     # a part of each row in turn would come from elsewhere in each of them
-    whole = dict(reader.tile).get(columns) == reader.space[columns].extent
-    return whole and columns == copy.space.names[-1] == contiguous_name(copy.input_maps[0])
+    whole = contraction.varies(rhs).difference(shared) == {*contraction.depth, columns}
+    if not whole or dict(reader.tile).get(columns) != reader.space[columns].extent:
+        return False
+    as_it_lies = columns == copy.space.names[-1] == contiguous_name(copy.input_maps[0])
+    return as_it_lies and reader.input_maps[rhs] == copy.yield_maps[0]
