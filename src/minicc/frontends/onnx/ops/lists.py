@@ -5,25 +5,41 @@
 
 Within a round such a sequence is known by what was appended to it, and nothing can be read of it.
 Where a round reads it, it is a stack that grows, if it has a tensor at first (see `growing`).
+
+A branch of a round may append, too. Where both append as many tensors, the branch gives these:
+
+    If { yield SequenceInsert(list, a) } else { yield SequenceInsert(list, b) }
+    -->   row = if { yield a } else { yield b }
+
+else it says of each whether it is there, and the rows that are not are left out after the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
+
+from minicc.errors import MiniccError
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.host.nodes import Types
+from minicc.frontends.onnx.host.nodes import Types, emit_hosted
+from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.needs import HostNodeError
 from minicc.frontends.onnx.ops.scans import Each, Emit, Loop
-from minicc.frontends.onnx.ops.sequence import Grown, Items, Rows, stacked
+from minicc.frontends.onnx.ops.sequence import Appended, Grown, Items, Rows, stacked
 from minicc.ir import graph
+from minicc.ir.affine import multiply
 from minicc.ir.core import Value
 from minicc.ir.types import OPAQUE
 
+Branch = Callable[[bool], Sequence[Value]]
+_COMPRESS = 11  # the opset since which Compress takes a negative axis
 
-def with_lists(types: Types, emit: Emit) -> Emit:
+
+def with_lists(types: Types, emit: Emit, hosting: bool) -> Emit:
     """What emits loops whose states may be sequences that rounds append to, as `emit` does others.
 
+    Rows are left out on the host, where what follows a loop may have ops there (`hosting`).
     HostNodeError where a round does something else with one, or its tensors are of several types.
     """
 
@@ -31,7 +47,7 @@ def with_lists(types: Types, emit: Emit) -> Emit:
         if all(v.type.dtype is not OPAQUE for v in loop.states):
             return emit(ctx, loop, body)
         try:
-            return _as_rows(types, emit, ctx, loop, body)
+            return _as_rows(types, emit, ctx, loop, body, hosting)
         except HostNodeError:
             return _as_stacks(types, emit, ctx, loop, body)
 
@@ -72,52 +88,161 @@ def _stack_of(ctx: Context, parts: Sequence[Rows | Value]) -> Value:
     return made.stack
 
 
-def _as_rows(types: Types, emit: Emit, ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
+def _as_rows(
+    types: Types, emit: Emit, ctx: Context, loop: Loop, body: Each, hosting: bool
+) -> tuple[Value, ...]:
     """The outputs of a loop that stacks what its rounds append to sequences."""
     lists = {k: v for k, v in enumerate(loop.states) if v.type.dtype is OPAQUE}
     taken = {k: types.listed() for k in lists}
     plain = [k for k in range(len(loop.states)) if k not in lists]
-    counts: list[int] = []  # of what a round appends to each
+    appended: list[tuple[Appended, ...]] = []  # by a round to each
 
     def each(
         states: Sequence[Value], slices: Sequence[Value]
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         known = dict(zip(plain, states, strict=True)) | taken
         made, rows = body([known[k] for k in range(len(loop.states))], slices)
-        appended = [_appended(types.items.get(made[k]), taken[k]) for k in lists]
-        counts[:] = map(len, appended)
-        return [made[k] for k in plain], [*rows, *[v for vs in appended for v in vs]]
+        appended[:] = [_appended(types.items.get(made[k]), taken[k]) for k in lists]
+        return [made[k] for k in plain], [*rows, *[v for each in appended for v in _parts(each)]]
 
     made = emit(ctx, loop._replace(states=[loop.states[k] for k in plain]), each)
-    end = len(made) - sum(counts)
+    end = len(made) - sum(map(len, map(_parts, appended)))
     states, rows, columns = made[: len(plain)], made[len(plain) : end], iter(made[end:])
     after = dict(zip(plain, states, strict=True))
-    for (k, before), count in zip(lists.items(), counts, strict=True):
-        new = [next(columns) for _ in range(count)]
-        after[k] = types.listed(_joined(ctx, types.items.get(before), new)) if new else before
+    for (k, before), new in zip(lists.items(), appended, strict=True):
+        stacks = _like(new, columns)
+        joined = _joined(ctx, types, types.items.get(before), stacks, hosting) if new else None
+        after[k] = before if joined is None else types.listed(joined)
     return (*[after[k] for k in range(len(loop.states))], *rows)
 
 
-def _appended(items: Items | None, taken: Value) -> tuple[Value, ...]:
+def _appended(items: Items | None, taken: Value) -> tuple[Appended, ...]:
     if not isinstance(items, Grown) or items.base is not taken:
         raise _host("more is done with a sequence than that a round appends to it")
     return items.appended
 
 
-def _joined(ctx: Context, before: Items | None, columns: Sequence[Value]) -> Rows:
+def _parts(appended: Sequence[Appended]) -> list[Value]:
+    """The tensors, and what says whether they are there."""
+    return [v for each in appended for v in each if v is not None]
+
+
+def _like(appended: Sequence[Appended], values: Iterator[Value]) -> list[Appended]:
+    """Values in the place of all parts."""
+    return [Appended(next(values), None if a.kept is None else next(values)) for a in appended]
+
+
+def _joined(
+    ctx: Context, types: Types, before: Items | None, columns: Sequence[Appended], hosting: bool
+) -> Rows:
     """The tensors of a sequence, then those of which each round has appended one of each column."""
-    first = columns[0].type
-    if before is None or isinstance(before, Grown) or any(v.type != first for v in columns):
+    first = columns[0].tensor.type
+    if before is None or isinstance(before, Grown) or any(a.tensor.type != first for a in columns):
         raise _host("a sequence of several types, or of none")
-    count, *shape = first.shape
-    new = columns[0]
-    if len(columns) > 1:
-        pairs = [ctx.reshape(v, (count, 1, *shape)) for v in columns]
-        new = ctx.reshape(
-            ctx.emit(graph.Concat, tuple(pairs), axis=1), (count * len(columns), *shape)
-        )
+    new = _side_by_side(ctx, [a.tensor for a in columns])
+    if any(a.kept is not None for a in columns):
+        if not hosting:
+            raise _host("how many tensors are in a sequence is decided by data")
+        always = ctx.emit(graph.Broadcast, ctx.constant(np.array(True)), shape=first.shape[:1])
+        kept = _side_by_side(ctx, [always if a.kept is None else a.kept for a in columns])
+        node = Node("Compress", "", ("rows", "kept"), ("left",), {"axis": 0})
+        (new,) = emit_hosted(ctx, node, (new, kept), {}, types, (_COMPRESS, _COMPRESS))
     parts = [before] if isinstance(before, Rows) else [*before]
     return Rows(_stack_of(ctx, [*parts, Rows(new)]))
+
+
+def _side_by_side(ctx: Context, columns: Sequence[Value]) -> Value:
+    """The first rows of all stacks, then the second ones, and so on."""
+    count, *shape = columns[0].type.shape
+    if len(columns) == 1:
+        return columns[0]
+    pairs = [ctx.reshape(v, (count, 1, *shape)) for v in columns]
+    whole = ctx.emit(graph.Concat, tuple(pairs), axis=1)
+    return ctx.reshape(whole, (multiply(count, len(columns)), *shape))
+
+
+def with_appends(
+    ctx: Context, types: Types, choose: Callable[[Branch], Sequence[Value]], branch: Branch
+) -> list[Value]:
+    """The outputs of an If whose branches may append to sequences, as `choose` makes others.
+
+    In the place of sequences `choose` is given the tensors that each branch appends, and, where the
+    branches append unlike numbers of them, whether each is there.
+    """
+    lists: dict[bool, dict[int, Grown]] = {}
+
+    def opened(taken: bool) -> list[Value]:
+        plain, lists[taken] = _apart(types, branch(taken))
+        return plain + [a.tensor for g in lists[taken].values() for a in g.appended]
+
+    made: Sequence[Value] = ()
+    try:
+        made = choose(opened)
+    except (MiniccError, ValueError):
+        if len(lists) < 2 or _are_alike(lists):
+            raise
+    if len(lists) < 2 or _are_alike(lists):
+        return _with_grown(types, made, next(iter(lists.values())))
+    longest = _longest(lists)
+
+    def flagged(taken: bool) -> list[Value]:
+        plain, found = _apart(types, branch(taken))
+        pairs = [(found[k].appended, g.appended) for k, g in longest.items()]
+        return plain + [v for own, most in pairs for v in _padded(ctx, own, most)]
+
+    made = choose(flagged)
+    return _with_grown(types, made, longest)
+
+
+def _apart(types: Types, values: Sequence[Value]) -> tuple[list[Value], dict[int, Grown]]:
+    """What a branch gives without sequences that were appended to, and these by their places."""
+    known = [types.items.get(v) for v in values]
+    grown = {k: items for k, items in enumerate(known) if isinstance(items, Grown)}
+    return [v for k, v in enumerate(values) if k not in grown], grown
+
+
+def _are_alike(lists: Mapping[bool, Mapping[int, Grown]]) -> bool:
+    """Whether both branches surely append as many tensors to the same sequences."""
+    forms = [
+        {k: (g.base, len(g.appended)) for k, g in found.items()}
+        for found in lists.values()
+        if all(a.kept is None for g in found.values() for a in g.appended)
+    ]
+    return len(forms) == 2 and forms[0] == forms[1]
+
+
+def _longest(lists: Mapping[bool, Mapping[int, Grown]]) -> dict[int, Grown]:
+    """What the branch appends to each sequence that appends more, with a flag for each tensor."""
+    then, other = lists[True], lists[False]
+    if {k: g.base for k, g in then.items()} != {k: g.base for k, g in other.items()}:
+        raise _host("a branch gives another sequence than the other one")
+    most = {k: max(then[k].appended, other[k].appended, key=len) for k in then}
+    return {
+        k: Grown(then[k].base, tuple([Appended(a.tensor, a.tensor) for a in appended]))
+        for k, appended in most.items()
+    }
+
+
+def _padded(ctx: Context, own: Sequence[Appended], most: Sequence[Appended]) -> Iterator[Value]:
+    """As many tensors as `most`, each with whether it is there; zeros where it is not."""
+    for k, other in enumerate(most):
+        if k < len(own):
+            tensor, kept = own[k]
+            yield tensor
+            yield ctx.constant(np.array(True)) if kept is None else kept
+        else:
+            nothing = ctx.scalar(0, other.tensor)
+            yield ctx.emit(graph.Broadcast, nothing, shape=other.tensor.type.shape)
+            yield ctx.constant(np.array(False))
+
+
+def _with_grown(types: Types, made: Sequence[Value], grown: Mapping[int, Grown]) -> list[Value]:
+    """The outputs with sequences in their places, to which what was made last was appended."""
+    end = len(made) - sum(len(_parts(g.appended)) for g in grown.values())
+    plain, parts = iter(made[:end]), iter(made[end:])
+    after = {k: Grown(g.base, tuple(_like(g.appended, parts))) for k, g in grown.items()}
+    count = end + len(grown)
+    return [types.listed(after[k]) if k in after else next(plain) for k in range(count)]
 
 
 def _host(text: str) -> HostNodeError:

@@ -24,7 +24,7 @@ from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.frontends.onnx.ops.counted import count_rounds
 from minicc.frontends.onnx.ops.growing import with_growth
 from minicc.frontends.onnx.ops.indexing import reversed_steps
-from minicc.frontends.onnx.ops.lists import with_lists
+from minicc.frontends.onnx.ops.lists import with_appends, with_lists
 from minicc.frontends.onnx.ops.movement import moved
 from minicc.frontends.onnx.ops.scans import (
     Emit,
@@ -57,7 +57,7 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     # a branch that data choose may have ops on the host, and is the same if it has none
     once = hosting and node.op == "If" and ctx.truth(operands[0]) is None
     try:
-        made = None if once else _compiled(importer, node, operands)
+        made = None if once else _compiled(importer, node, operands, hosting)
     finally:
         ctx.hosting = hosting
     if made is None and not hosting:
@@ -78,9 +78,12 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
 
 
 def _compiled(
-    importer: Importing, node: Node, operands: Sequence[Value]
+    importer: Importing, node: Node, operands: Sequence[Value], hosting: bool
 ) -> tuple[Value, ...] | None:
-    """The outputs of a node as a loop or branch of which all becomes machine code, or None."""
+    """The outputs of a node as a loop or branch of which all becomes machine code, or None.
+
+    What follows it may have ops on the host where there is `hosting`.
+    """
     known = dict(importer.values)
     opaque = [v for v in operands if v.type.dtype is OPAQUE]
     if opaque and (node.op != "Loop" or any(v not in importer.types.items for v in opaque)):
@@ -95,7 +98,8 @@ def _compiled(
         finally:
             _forget(importer, known)
     try:
-        return _outputs(importer, node, with_lists(importer.types, with_growth(emit_scan)), None)
+        emit = with_lists(importer.types, with_growth(emit_scan), hosting)
+        return _outputs(importer, node, emit, None)
     except CompilerBug:
         raise
     except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
@@ -184,7 +188,7 @@ def _branches(
     if types is not None:
         tail, importer.tail = importer.tail, None
 
-    def emit(taken: bool, whole: bool = False) -> list[Value]:
+    def emit(taken: bool, whole: bool = False) -> Sequence[Value]:
         ctx.branches += 1
         try:
             for inner in branch(node, taken, model, importer.written):
@@ -198,11 +202,14 @@ def _branches(
             ctx.stand_at(node, [condition], model.opsets[""])
 
     chosen = ctx.reshape(condition, ())
+    choose = partial(emit_if, ctx, chosen, name=node.name, types=types, alike=tail is not None)
     try:
-        made = emit_if(ctx, chosen, emit, node.name, types, alike=tail is not None)
+        made = (
+            choose(emit) if types is not None else with_appends(ctx, importer.types, choose, emit)
+        )
     except UnlikeError:
         importer.wants |= ctx.sizes_behind(condition) or set()
-        importer.ended = list(emit_if(ctx, chosen, partial(emit, whole=True), node.name, types))
+        importer.ended = list(choose(partial(emit, whole=True), alike=False))
         return tuple(condition for _ in node.outputs)
     if types is not None and any(v.type.dtype is OPAQUE for v in made):
         importer.wants |= ctx.sizes_behind(condition) or set()

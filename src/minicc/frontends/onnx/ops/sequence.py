@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,12 +31,19 @@ class Rows:
     stack: Value
 
 
+class Appended(NamedTuple):
+    """A tensor that a round appends to a sequence, if `kept` holds (None: always)."""
+
+    tensor: Value
+    kept: Value | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A sequence that a round takes, and the tensors that it has appended to it."""
+    """A sequence that a round takes, and what it has appended to it."""
 
     base: Value
-    appended: tuple[Value, ...] = ()
+    appended: tuple[Appended, ...] = ()
 
 
 Items = tuple[Value, ...] | Rows | Grown
@@ -98,7 +106,7 @@ def _appended(ctx: Context, items: Rows | Grown, x: Value | None) -> Items | Non
     if x is None or x.type.dtype is OPAQUE:
         return None
     if isinstance(items, Grown):
-        return Grown(items.base, (*items.appended, x))
+        return Grown(items.base, (*items.appended, Appended(x)))
     return stacked(ctx, (items, x))
 
 
