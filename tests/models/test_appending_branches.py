@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import parser
 from tests.models.test_listed_loops import AGAIN, CELL, EMPTY, STACK, TWO, check, opened
 from tests.models.test_whiles import hosted
 
@@ -156,3 +157,76 @@ def test_rows_of_unlike_extents_in_branches_are_right() -> None:
         return [np.int64(len(made)), np.concatenate(made, 0)]
 
     compare(session, expected)
+
+
+def ended_by_data(before: str, body: str, after: str, outputs: str) -> InferenceSession:
+    """A model whose rounds end when the sum of a state is small, each of which makes `list_new`."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[b, 3] h0, int64 most) => ({outputs}) {{
+        yes = Constant<value: tensor = bool {{1}}>()
+        zero = Constant<value: tensor = float {{0}}>()
+        {before}
+        h_last, list_all = Loop(most, yes, h0, list_0) <body = each (
+            int64 i, bool on, float[b, 3] h, seq(float[b, 3]) list)
+            => (bool still, float[b, 3] new, seq(float[b, 3]) list_new) {{
+                rate = Constant<value: tensor = float {{-0.7}}>()
+                least = Constant<value: tensor = float {{0.01}}>()
+                new = Mul(h, rate)
+                size = Abs(new)
+                largest = ReduceMax<keepdims = 0>(size)
+                still = Greater(largest, least)
+                first = ReduceSum<keepdims = 0>(new)
+                there = Greater(first, zero)
+                row = Identity(new)
+                {body}
+            }}>
+        {after}
+    }}"""
+    return InferenceSession(parser.parse_model(text).SerializeToString(), threads=1)
+
+
+def rounds_until_small(h: Array, most: int) -> list[Array]:
+    made: list[Array] = []
+    while len(made) < most and (not made or np.abs(made[-1]).max() > np.float32(0.01)):
+        h = h * np.float32(-0.7)
+        made.append(h)
+    return made
+
+
+NEGATED = "n = Neg(new)\nl1 = SequenceInsert(list, n)\nlist_new = SequenceInsert(l1, new)"
+ENDED: dict[str, tuple[str, int, Callable[[list[Array]], list[Array]]]] = {
+    "each round": ("list_new = SequenceInsert(list, new)", 1, lambda made: made),
+    "two each round": (NEGATED, 1, lambda made: [v for m in made for v in (-m, m)]),
+    "some rounds": (
+        KEPT + "\nlist_new = Identity(a)", 2, lambda made: [m for m in made if m.sum() > 0]
+    ),
+    "either": (
+        EITHER + "\nlist_new = Identity(a)", 1,
+        lambda made: [m if m.sum() > 0 else -m for m in made],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_rounds_that_data_end_append(name: str) -> None:
+    """The loop alone is on the host, and what leaves out rows; of a sequence nothing is left."""
+    body, count, appended = ENDED[name]
+    session = ended_by_data(FIRST, body, STACK, "float[b, m, 3] y")
+    assert len(hosted(session)) == count, hosted(session)
+    for size, most in ((2, 30), (1, 3), (3, 0), (2, 1)):
+        h = np.random.default_rng(size).standard_normal((size, 3)).astype(np.float32)
+        (got,) = session.run(None, {"h0": h, "most": np.int64(most)})
+        want = np.stack([h, *appended(rounds_until_small(h, most))], 1)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_rounds_that_data_end_read_what_they_append_to() -> None:
+    body = """last = Constant<value: tensor = int64 {-1}>()
+    before = SequenceAt(list, last)
+    sum = Add(before, new)
+    list_new = SequenceInsert(list, sum)"""
+    session = ended_by_data(FIRST, body, STACK, "float[b, m, 3] y")
+    h = np.array([[1, -2, 0.5]], np.float32)
+    (got,) = session.run(None, {"h0": h, "most": np.int64(40)})
+    want = np.cumsum(np.stack([h, *rounds_until_small(h, 40)], 1), axis=1)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

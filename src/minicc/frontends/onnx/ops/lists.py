@@ -22,10 +22,10 @@ import numpy as np
 
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.host.nodes import Types, emit_hosted
+from minicc.frontends.onnx.host.nodes import Types, emit_hosted, held
 from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.needs import HostNodeError
-from minicc.frontends.onnx.ops.scans import Each, Emit, Loop
+from minicc.frontends.onnx.ops.scans import Each, Emit, Loop, Round, Rounds, emit_while
 from minicc.frontends.onnx.ops.sequence import Appended, Grown, Items, Rows, stacked
 from minicc.ir import graph
 from minicc.ir.affine import multiply
@@ -88,32 +88,82 @@ def _stack_of(ctx: Context, parts: Sequence[Rows | Value]) -> Value:
     return made.stack
 
 
+class _Appending:
+    """The sequences among the states of a loop, whose rounds do nothing but append to them."""
+
+    def __init__(self, types: Types, states: Sequence[Value]) -> None:
+        self.types = types
+        self.lists = {k: v for k, v in enumerate(states) if v.type.dtype is OPAQUE}
+        self.taken = {k: types.listed() for k in self.lists}
+        self.plain = [k for k in range(len(states)) if k not in self.lists]
+        self.appended: list[tuple[Appended, ...]] = []  # by a round to each
+
+    def without(self, states: Sequence[Value]) -> list[Value]:
+        """The states that are no sequences."""
+        return [states[k] for k in self.plain]
+
+    def taken_with(self, plain: Sequence[Value]) -> list[Value]:
+        """The states that a round takes, among them these."""
+        known = dict(zip(self.plain, plain, strict=True)) | self.taken
+        return [known[k] for k in range(len(known))]
+
+    def given(
+        self, made: Sequence[Value], rows: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """The states and rows that a round gives; what it appends are more rows."""
+        found = [_appended(self.types.items.get(made[k]), v) for k, v in self.taken.items()]
+        self.appended = found
+        return self.without(made), [*rows, *[v for each in found for v in _parts(each)]]
+
+    def after(self, ctx: Context, made: Sequence[Value], hosting: bool) -> list[Value]:
+        """The outputs of the loop, of which `made` are those without sequences."""
+        end = len(made) - sum(map(len, map(_parts, self.appended)))
+        columns = iter(made[end:])
+        outputs = dict(zip(self.plain, made, strict=False))
+        for (k, before), new in zip(self.lists.items(), self.appended, strict=True):
+            stacks = _like(new, columns)
+            items = self.types.items.get(before)
+            joined = _joined(ctx, self.types, items, stacks, hosting) if new else None
+            outputs[k] = before if joined is None else self.types.listed(joined)
+        return [*[outputs[k] for k in range(len(outputs))], *made[len(self.plain) : end]]
+
+
 def _as_rows(
     types: Types, emit: Emit, ctx: Context, loop: Loop, body: Each, hosting: bool
 ) -> tuple[Value, ...]:
     """The outputs of a loop that stacks what its rounds append to sequences."""
-    lists = {k: v for k, v in enumerate(loop.states) if v.type.dtype is OPAQUE}
-    taken = {k: types.listed() for k in lists}
-    plain = [k for k in range(len(loop.states)) if k not in lists]
-    appended: list[tuple[Appended, ...]] = []  # by a round to each
+    lists = _Appending(types, loop.states)
 
     def each(
         states: Sequence[Value], slices: Sequence[Value]
     ) -> tuple[Sequence[Value], Sequence[Value]]:
-        known = dict(zip(plain, states, strict=True)) | taken
-        made, rows = body([known[k] for k in range(len(loop.states))], slices)
-        appended[:] = [_appended(types.items.get(made[k]), taken[k]) for k in lists]
-        return [made[k] for k in plain], [*rows, *[v for each in appended for v in _parts(each)]]
+        return lists.given(*body(lists.taken_with(states), slices))
 
-    made = emit(ctx, loop._replace(states=[loop.states[k] for k in plain]), each)
-    end = len(made) - sum(map(len, map(_parts, appended)))
-    states, rows, columns = made[: len(plain)], made[len(plain) : end], iter(made[end:])
-    after = dict(zip(plain, states, strict=True))
-    for (k, before), new in zip(lists.items(), appended, strict=True):
-        stacks = _like(new, columns)
-        joined = _joined(ctx, types, types.items.get(before), stacks, hosting) if new else None
-        after[k] = before if joined is None else types.listed(joined)
-    return (*[after[k] for k in range(len(loop.states))], *rows)
+    made = emit(ctx, loop._replace(states=lists.without(loop.states)), each)
+    return tuple(lists.after(ctx, made, hosting))
+
+
+def while_with_lists(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[Value, ...]:
+    """The outputs of a loop that data end, which stacks what its rounds append to sequences.
+
+    HostNodeError where a round does something else with one, or has ops on the host beside.
+    """
+    if all(v.type.dtype is not OPAQUE for v in loop.states):
+        return emit_while(ctx, types, loop, body)
+    lists = _Appending(types, loop.states)
+
+    def each(
+        number: Value, goes_on: Value, states: Sequence[Value]
+    ) -> tuple[Value, Sequence[Value], Sequence[Value]]:
+        hosting, ctx.hosting = ctx.hosting, False
+        try:
+            on, made, rows = body(number, goes_on, lists.taken_with(states))
+        finally:
+            ctx.hosting = hosting
+        return on, *lists.given(made, rows)
+
+    made = emit_while(ctx, types, loop._replace(states=lists.without(loop.states)), each)
+    return tuple(held(ctx, types, v) for v in lists.after(ctx, made, True))
 
 
 def _appended(items: Items | None, taken: Value) -> tuple[Appended, ...]:

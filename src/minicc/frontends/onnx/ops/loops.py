@@ -24,7 +24,7 @@ from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.frontends.onnx.ops.counted import count_rounds
 from minicc.frontends.onnx.ops.growing import with_growth
 from minicc.frontends.onnx.ops.indexing import reversed_steps
-from minicc.frontends.onnx.ops.lists import with_appends, with_lists
+from minicc.frontends.onnx.ops.lists import while_with_lists, with_appends, with_lists
 from minicc.frontends.onnx.ops.movement import moved
 from minicc.frontends.onnx.ops.scans import (
     Emit,
@@ -134,7 +134,13 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
         goes_on, *made = body.emit([number, goes_on, *states])
         return goes_on, made[: len(states)], made[len(states) :]
 
-    made = emit_while(ctx, importer.types, Rounds(limit, holds, states), each)
+    rounds = Rounds(limit, holds, states)
+    known = dict(importer.values)
+    try:
+        made = while_with_lists(ctx, importer.types, rounds, each)
+    except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
+        _forget(importer, known)
+        made = emit_while(ctx, importer.types, rounds, each)
     pairs = zip(made, states, strict=False)
     grows = len(made) > len(states) or any(new.type != old.type for new, old in pairs)
     if grows and _goes_on(importer, body):

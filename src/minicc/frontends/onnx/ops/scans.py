@@ -189,9 +189,9 @@ def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[V
     inside |= own
     met = {}
     results = [types.joined(t, t, inside, v.hint, met) for t, v in zip(taken, made, strict=True)]
+    count = types.symbols.fresh(rows[0].hint, 0) if rows else 0  # each round has one row of each
     for v in rows:
         row = types.joined(v.type, v.type, inside, v.hint)
-        count = types.symbols.fresh(v.hint, 0)
         results.append(row if row.dtype is OPAQUE else TensorType(row.dtype, (count, *row.shape)))
     region, captured = _closed(ctx, args, inner.ops, yields)
     operands = (ctx.reshape(loop.limit, ()), ctx.reshape(loop.condition, ()), *loop.states)
