@@ -148,8 +148,6 @@ def while_with_lists(ctx: Context, types: Types, loop: Rounds, body: Round) -> t
 
     HostNodeError where a round does something else with one, or has ops on the host beside.
     """
-    if all(v.type.dtype is not OPAQUE for v in loop.states):
-        return emit_while(ctx, types, loop, body)
     lists = _Appending(types, loop.states)
 
     def each(

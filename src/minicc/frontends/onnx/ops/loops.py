@@ -29,6 +29,7 @@ from minicc.frontends.onnx.ops.movement import moved
 from minicc.frontends.onnx.ops.scans import (
     Emit,
     Loop,
+    Round,
     Rounds,
     TooManyError,
     UnlikeError,
@@ -135,11 +136,8 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
         return goes_on, made[: len(states)], made[len(states) :]
 
     rounds = Rounds(limit, holds, states)
-    known = dict(importer.values)
-    try:
-        made = while_with_lists(ctx, importer.types, rounds, each)
-    except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
-        _forget(importer, known)
+    made = _while_with_lists(importer, rounds, each)
+    if made is None:
         made = emit_while(ctx, importer.types, rounds, each)
     pairs = zip(made, states, strict=False)
     grows = len(made) > len(states) or any(new.type != old.type for new, old in pairs)
@@ -147,6 +145,20 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
         # how many rounds there are decides the extents of what it gives
         importer.note_decisive([v for v in (most, condition) if v is not None])
     return made
+
+
+def _while_with_lists(importer: Importing, loop: Rounds, each: Round) -> tuple[Value, ...] | None:
+    """The outputs of a loop that only appends to its sequences; None for any other."""
+    if all(v.type.dtype is not OPAQUE for v in loop.states):
+        return None
+    known = dict(importer.values)
+    try:
+        return while_with_lists(importer.ctx, importer.types, loop, each)
+    except CompilerBug:
+        raise
+    except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
+        _forget(importer, known)  # what is wrong is said by the way that is tried next
+        return None
 
 
 def _forget(importer: Importing, known: Mapping[str, Value]) -> None:
