@@ -40,6 +40,7 @@ from minicc.ir.structured import (
 )
 from minicc.ir.types import BufferType, dense_strides
 from minicc.passes.structured.in_place import InPlace, changes, find_in_place, replaces
+from minicc.passes.structured.spread import spread_in, spread_strides, strides_through
 
 
 class Place(NamedTuple):
@@ -110,10 +111,12 @@ class _Planner:
         self.plan = plan
         self.ranges = ranges
         self.numbers = count()
+        self.spread: set[Value] = set()
 
     def region(self, region: Region, targets: Sequence[Place]) -> None:
         """Place the values of a region whose arguments have places; its yields go to `targets`."""
         places = self.plan.places
+        self.spread |= spread_in(region)
         makers = {r: op for op in region.ops for r in op.results}
         viewed = {op.x for op in region.ops if isinstance(op, Reshape)}
         for outer in (op for op in region.ops if op.control):
@@ -150,8 +153,8 @@ class _Planner:
                         self.plan.copies.append((op, k))
         for op in region.ops:
             if isinstance(op, Reshape):
-                root, offset, _ = places[op.x]
-                places[op.result] = Place(root, offset, dense_strides(op.result.type.shape))
+                root, offset, strides = places[op.x]
+                places[op.result] = Place(root, offset, strides_through(op, strides))
             elif isinstance(op, Scan):
                 self.body(op)
             elif isinstance(op, Sized):
@@ -258,6 +261,10 @@ class _Planner:
 
     def fresh(self, v: Value, twice: bool) -> Place:
         """Memory of its own; that of a loop's state has two halves."""
+        if v in self.spread and not twice:
+            strides = spread_strides(v.type.shape, v.type.dtype.bits)
+            room = affine.multiply(v.type.shape[0], strides[0])
+            return Place(Value(BufferType(v.type.dtype, (room,)), v.hint), 0, strides)
         shape = (2, *v.type.shape) if twice else v.type.shape
         if any(affine.symbols(n) & self.ranges.keys() for n in shape):
             shape = (affine_facts.at_most(product(shape), self.ranges),)
