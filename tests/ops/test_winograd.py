@@ -154,17 +154,19 @@ def test_an_image_below_a_tile_has_no_form() -> None:
     assert choose_algorithm.cost(conv, 2, target) < inf
 
 
-def planned(image: tuple[Dim, Dim, Dim], channels: int) -> list[int]:
+def planned(
+    image: tuple[Dim, Dim, Dim], channels: int, out: int | None = None, target: str = "avx2"
+) -> list[int]:
     """The tiles of a convolution whose result is of such images; none where it is direct."""
     batch, height, width = image
 
     def body(b: Builder, x: Value) -> Sequence[Value]:
-        w = np.ones((channels, channels, 3, 3), np.float32)
+        w = np.ones((out or channels, channels, 3, 3), np.float32)
         pairs = {"strides": (1, 1), "dilations": (1, 1)}
         return [b.emit(graph.Conv, x, constant(b, w), **pairs, layout="channels_last")]
 
     main = module(body, TensorType(F32, (batch, height + 2, width + 2, channels))).main
-    return [*choose_algorithm.plan_algorithms(main, Target.named("avx2")).values()]
+    return [*choose_algorithm.plan_algorithms(main, Target.named(target)).values()]
 
 
 @pytest.mark.parametrize(("side", "channels"), [(7, 512), (14, 512), (56, 64)])
@@ -179,3 +181,20 @@ def test_images_of_free_sizes_have_the_form_that_is_never_far_from_the_best() ->
     )
     assert planned((1, near[0], near[1]), 64) == [4]
     assert planned((1, far[0], far[1]), 512) in ([], [2])
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "side", "tiles"),
+    [
+        (16, 8, 64, [4]),  # half a vector of results: the direct form has no more in a vector
+        (12, 12, 64, [4]),
+        (16, 16, 28, [4]),
+        (3, 16, 64, []),  # the transform of few channels has as many vectors as that of 16
+        (384, 1, 96, []),  # the direct form has vectors along what it sums
+        (16, 96, 10, []),  # two more launches take as long as is gained
+    ],
+)
+def test_channels_that_fill_no_vector_count_as_whole_ones(
+    channels: int, out: int, side: int, tiles: list[int]
+) -> None:
+    assert planned((1, side, side), channels, out, "zen5") == tiles

@@ -37,9 +37,11 @@ from minicc.passes.graph.symmetric import apply_symmetric
 from minicc.target import Target
 
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
-_MOVE = 6.0  # multiply-adds that it costs to read and write one number of a tile
+# multiply-adds that it costs to read or write a number of a tile, in the second cache or beyond
+_NEAR, _FAR = 3.0, 6.0
+_ALONG = 5  # what a multiply-add costs more whose vectors are along the sums
 _SIDES = (128, 256, 512)  # what free sizes are taken for, one after the other
-_LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
+_LAUNCHES = 5e5  # multiply-adds in the time that two more launches take
 
 
 def choose_algorithm(module: Module, strict: bool, target: Target) -> Module:
@@ -115,16 +117,20 @@ def _cost_at(op: graph.Conv, outputs: int, image: tuple[int, ...], target: Targe
     weights: TensorType = op.w.type
     batch, height, width = image
     out, channels = weights.extents[:2]
+    lanes = target.lanes(weights.dtype.bits)
+    wide, deep = (-(-n // lanes) * lanes for n in (out, channels))  # of whole vectors
     if not outputs:
-        taps = TAPS * TAPS
-        return max(batch * height * width * taps, taps * target.stream) * out * channels
+        each = min(wide * channels, _ALONG * out * deep)
+        return TAPS * TAPS * max(batch * height * width * each, out * channels * target.stream)
     tiles = batch * prod(map(number, tile_counts(height, width, outputs)))
     n = outputs + TAPS - 1
     matrices = derive(outputs)
-    read = (n * n + n * n) * _MOVE + 2 * n * share(matrices.input).ops
-    write = (n * n + outputs**2) * _MOVE + (n + outputs) * share(matrices.output).ops
-    products = max(n * n * tiles / _RATE, n * n * target.stream) * out * channels
-    return products + tiles * (channels * read + out * write) + _LAUNCHES
+    size = n * n * tiles * weights.dtype.bits // 8  # of a channel of all tiles
+    into, out_of = (_NEAR if size * k <= target.l2 else _FAR for k in (channels, out))
+    read = (n * n + n * n) * into + 2 * n * share(matrices.input).ops
+    write = (n * n + outputs**2) * out_of + (n + outputs) * share(matrices.output).ops
+    products = max(n * n * tiles / _RATE * wide, n * n * target.stream * out) * channels
+    return products + tiles * (deep * read + wide * write) + _LAUNCHES
 
 
 def _apply(function: Function, plan: dict[Op, int]) -> Function:

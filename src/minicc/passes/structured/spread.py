@@ -1,8 +1,9 @@
 """Tensors whose planes are laid a line apart, as places in many of them are used at once.
 
 A first cache holds few lines whose addresses are alike in their last bits. Where planes lie whole
-pages apart, what one point of Winograd's transforms writes, an element of each of 36 planes, drives
-itself out: such a transform of an image of 64 x 64 took five times as long as one of 60 x 60.
+or half pages apart, what one point of Winograd's transforms writes, an element of each of 36
+planes, drives itself out: such a transform of an image of 64 x 64 took five times as long as one
+of 60 x 60.
 
     f32[36,256,32]   strides [8192, 32, 1]  -->  [8208, 32, 1]
 """
@@ -10,6 +11,7 @@ itself out: such a transform of an image of 64 x 64 took five times as long as o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
@@ -50,10 +52,11 @@ def strides_through(op: Reshape, strides: Sequence[Dim]) -> tuple[Dim, ...]:
 def _is_spread(v: Value, maker: Op, users: Mapping[Value, list[Op]], ends: set[Value]) -> bool:
     """Whether planes of a tensor may lie pages apart, and some op is in many of them at once."""
     shape = v.type.shape
-    if len(shape) < 2 or not isinstance(shape[0], int) or shape[0] <= _WAYS:
+    if len(shape) < 2 or not isinstance(shape[0], int) or 0 in shape:
         return False
     pitch = dense_strides(shape)[0]
-    if isinstance(pitch, int) and (not pitch or pitch * v.type.dtype.bits % (8 * _PAGE)):
+    alike = _PAGE if not isinstance(pitch, int) else gcd(pitch * v.type.dtype.bits // 8, _PAGE)
+    if shape[0] * alike <= _WAYS * _PAGE:  # so many of the planes begin in each set
         return False
     at_once = 0
     for value, op in [(v, maker), *_uses(v, users)]:
