@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -326,6 +327,36 @@ def test_arrays_of_no_rows_and_of_other_strides() -> None:
     assert softmax(np.zeros((0, 8), F32)).shape == (0, 8)
     x = random(7, 12)
     np.testing.assert_allclose(softmax(x.T), soft_max(x.T), rtol=1e-4)
+
+
+def test_calls_of_unlike_kinds_take_turns() -> None:
+    """The first kind is looked at by machine code, which tells the others from it."""
+    first = random(7, 12)
+    kinds = [first, random(12, 7).T, random(7, 12), random(3, 4), np.zeros((0, 8), F32)]
+    kinds += [first[::2], first.astype(">f4"), first[:, ::-1]]
+    for x in kinds * 2:
+        got = softmax(x)
+        assert got.dtype == x.dtype.newbyteorder("=")
+        np.testing.assert_allclose(got, soft_max(x), rtol=1e-4)
+    np.testing.assert_allclose(softmax(first, width=16), soft_max(first), rtol=1e-4)
+
+
+def test_results_of_several_threads_are_apart() -> None:
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for n in range(100):
+            x = np.full((6, 12), k, F32)
+            x[:, n % 12] += 1
+            if not np.allclose(softmax(x), soft_max(x), rtol=1e-4):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
 
 
 def test_those_that_are_measured() -> None:
