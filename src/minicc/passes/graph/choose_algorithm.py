@@ -37,8 +37,10 @@ from minicc.passes.graph.symmetric import apply_symmetric
 from minicc.target import Target
 
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
-# multiply-adds that it costs to read or write a number of a tile, in the second cache or beyond
-_NEAR, _FAR = 3.0, 6.0
+# multiply-adds that it costs to read or write a number of a tile in the second cache, or beyond it
+_NEAR, _FAR = 2.0, 4.0
+_SHARED = 16  # times the second cache: what is larger comes from memory
+_STREAMED = 1.75  # of what a weight from there costs, a number that is written and read again
 _ALONG = 5  # what a multiply-add costs more whose vectors are along the sums
 _SIDES = (128, 256, 512)  # what free sizes are taken for, one after the other
 _LAUNCHES = 5e5  # multiply-adds in the time that two more launches take
@@ -126,11 +128,18 @@ def _cost_at(op: graph.Conv, outputs: int, image: tuple[int, ...], target: Targe
     n = outputs + TAPS - 1
     matrices = derive(outputs)
     size = n * n * tiles * weights.dtype.bits // 8  # of a channel of all tiles
-    into, out_of = (_NEAR if size * k <= target.l2 else _FAR for k in (channels, out))
+    into, out_of = (_moved(size * k, target) for k in (channels, out))
     read = (n * n + n * n) * into + 2 * n * share(matrices.input).ops
     write = (n * n + outputs**2) * out_of + (n + outputs) * share(matrices.output).ops
     products = max(n * n * tiles / _RATE * wide, n * n * target.stream * out) * channels
     return products + tiles * (deep * read + wide * write) + _LAUNCHES
+
+
+def _moved(size: int, target: Target) -> float:
+    """Multiply-adds in which a number is read or written of so many bytes of tiles."""
+    if size <= target.l2:
+        return _NEAR
+    return _FAR if size <= _SHARED * target.l2 else _STREAMED * target.stream
 
 
 def _apply(function: Function, plan: dict[Op, int]) -> Function:
