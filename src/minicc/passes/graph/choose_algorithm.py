@@ -40,8 +40,8 @@ _RATE = 0.85  # of the direct form's rate that the short products of Winograd re
 # multiply-adds that it costs to read or write a number of a tile in the second cache, or beyond it
 _NEAR, _FAR = 2.0, 4.0
 _SHARED = 16  # times the second cache: what is larger comes from memory
-_STREAMED = 1.75  # of what a weight from there costs, a number that is written and read again
-_ALONG = 5  # what a multiply-add costs more whose vectors are along the sums
+_STREAMED = 1.75  # times what a weight from there costs: tiles are written, and read again
+_ALONG = 5  # times what others cost, a multiply-add whose vectors are along the sums
 _SIDES = (128, 256, 512)  # what free sizes are taken for, one after the other
 _LAUNCHES = 5e5  # multiply-adds in the time that two more launches take
 

@@ -3,7 +3,8 @@
 Each tensor is somewhere in a root (an input, an output, a constant, a fresh allocation). Walking
 from the outputs back, a value that a pad or concat takes is placed inside the larger buffer, so
 that its producer writes there directly; a reshape shares its operand's memory; an output is the
-caller's buffer. What can't be placed is copied.
+caller's buffer. What can't be placed is copied. A tensor lies row by row, but for planes that are
+laid a line further apart (`spread`), as a dump shows by their strides.
 
 In a loop, places move with the round: a slice lies in what is scanned, a row in what is stacked,
 and a state in one half of a buffer while the round writes the other half, or in one buffer of which

@@ -25,10 +25,10 @@ def copies_in(group: Group) -> dict[Value, Generic]:
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
     found: dict[Value, Generic] = {}
     for op in ops:
-        readers = [reader for reader in ops if {*op.results} & {*reader.operands}]
-        if len(readers) != 1 or group.cover or not _is_copy(op):
+        if group.cover or not _is_copy(op) or op.result in group.body.yields:
             continue
-        if op.result not in group.body.yields and _reads_whole(readers[0], op, group.shared):
+        readers = [reader for reader in ops if op.result in reader.operands]
+        if len(readers) == 1 and _reads_whole(readers[0], op, group.shared):
             found[op.result] = op
     return found
 

@@ -108,7 +108,7 @@ class Nest(TileAccess):
         self._copy_within(self.reduce_and_finish)
 
     def _copy_within(self, visit: Callable[[], None]) -> None:
-        """The parallel loops; the first steps of those that read a copy anew make it."""
+        """The parallel loops; the first steps make the copy that others read, if there is one."""
         pairs = zip(self.op.operands, self.op.input_maps, strict=True)
         self.copying = next((names_of(m) for v, m in pairs if v in self.low.copies), None)
         self.parallel(0, visit)
@@ -142,10 +142,11 @@ class Nest(TileAccess):
             yield from parts
             return
         first, *others = parts
-        step = affine.add(first.lo, first.step)
-        yield first._replace(hi=step)
+        end = affine.add(first.lo, first.step)
+        yield first._replace(hi=end)
         self.copying = None
-        yield from [first._replace(lo=step)] * (step != first.hi)
+        if end != first.hi:
+            yield first._replace(lo=end)
         yield from others
         self.copying = copying
 

@@ -44,7 +44,7 @@ def spread_strides(shape: Sequence[Dim], bits: int) -> tuple[Dim, ...]:
 def strides_through(op: Reshape, strides: Sequence[Dim]) -> tuple[Dim, ...]:
     """The strides of what a reshape gives, of an operand that is dense, or is so within planes."""
     dense = dense_strides(op.result.type.shape)
-    if not strides or tuple(strides) == dense_strides(op.x.type.shape):
+    if tuple(strides) == dense_strides(op.x.type.shape):
         return dense
     return (strides[0], *dense[1:])
 

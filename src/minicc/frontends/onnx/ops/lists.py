@@ -89,10 +89,14 @@ def _stack_of(ctx: Context, parts: Sequence[Rows | Value]) -> Value:
 
 
 class _Appending:
-    """The sequences among the states of a loop, whose rounds do nothing but append to them."""
+    """The sequences among the states of a loop, whose rounds do nothing but append to them.
 
-    def __init__(self, types: Types, states: Sequence[Value]) -> None:
+    What follows the loop may have ops on the host where there is `hosting`.
+    """
+
+    def __init__(self, types: Types, states: Sequence[Value], hosting: bool) -> None:
         self.types = types
+        self.hosting = hosting
         self.lists = {k: v for k, v in enumerate(states) if v.type.dtype is OPAQUE}
         self.taken = {k: types.listed() for k in self.lists}
         self.plain = [k for k in range(len(states)) if k not in self.lists]
@@ -115,7 +119,7 @@ class _Appending:
         self.appended = found
         return self.without(made), [*rows, *[v for each in found for v in _parts(each)]]
 
-    def after(self, ctx: Context, made: Sequence[Value], hosting: bool) -> list[Value]:
+    def after(self, ctx: Context, made: Sequence[Value]) -> list[Value]:
         """The outputs of the loop, of which `made` are those without sequences."""
         end = len(made) - sum(map(len, map(_parts, self.appended)))
         columns = iter(made[end:])
@@ -123,16 +127,34 @@ class _Appending:
         for (k, before), new in zip(self.lists.items(), self.appended, strict=True):
             stacks = _like(new, columns)
             items = self.types.items.get(before)
-            joined = _joined(ctx, self.types, items, stacks, hosting) if new else None
+            joined = self._joined(ctx, items, stacks) if new else None
             outputs[k] = before if joined is None else self.types.listed(joined)
         return [*[outputs[k] for k in range(len(outputs))], *made[len(self.plain) : end]]
+
+    def _joined(self, ctx: Context, before: Items | None, columns: Sequence[Appended]) -> Rows:
+        """The tensors of a sequence, then those that each round appended, one of each column."""
+        tensors = [a.tensor for a in columns]
+        first = tensors[0].type
+        if before is None or isinstance(before, Grown) or any(v.type != first for v in tensors):
+            raise _host("a sequence of several types, or of none")
+        new = _side_by_side(ctx, tensors)
+        if any(a.kept is not None for a in columns):
+            if not self.hosting:
+                raise _host("how many tensors are in a sequence is decided by data")
+            always = ctx.emit(graph.Broadcast, ctx.constant(np.array(True)), shape=first.shape[:1])
+            kept = _side_by_side(ctx, [always if a.kept is None else a.kept for a in columns])
+            node = Node("Compress", "", ("rows", "kept"), ("left",), {"axis": 0})
+            versions = _COMPRESS, _COMPRESS
+            (new,) = emit_hosted(ctx, node, (new, kept), {}, self.types, versions)
+        parts = [before] if isinstance(before, Rows) else [*before]
+        return Rows(_stack_of(ctx, [*parts, Rows(new)]))
 
 
 def _as_rows(
     types: Types, emit: Emit, ctx: Context, loop: Loop, body: Each, hosting: bool
 ) -> tuple[Value, ...]:
     """The outputs of a loop that stacks what its rounds append to sequences."""
-    lists = _Appending(types, loop.states)
+    lists = _Appending(types, loop.states, hosting)
 
     def each(
         states: Sequence[Value], slices: Sequence[Value]
@@ -140,7 +162,7 @@ def _as_rows(
         return lists.given(*body(lists.taken_with(states), slices))
 
     made = emit(ctx, loop._replace(states=lists.without(loop.states)), each)
-    return tuple(lists.after(ctx, made, hosting))
+    return tuple(lists.after(ctx, made))
 
 
 def while_with_lists(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[Value, ...]:
@@ -148,7 +170,7 @@ def while_with_lists(ctx: Context, types: Types, loop: Rounds, body: Round) -> t
 
     HostNodeError where a round does something else with one, or has ops on the host beside.
     """
-    lists = _Appending(types, loop.states)
+    lists = _Appending(types, loop.states, True)
 
     def each(
         number: Value, goes_on: Value, states: Sequence[Value]
@@ -161,7 +183,7 @@ def while_with_lists(ctx: Context, types: Types, loop: Rounds, body: Round) -> t
         return on, *lists.given(made, rows)
 
     made = emit_while(ctx, types, loop._replace(states=lists.without(loop.states)), each)
-    return tuple(held(ctx, types, v) for v in lists.after(ctx, made, True))
+    return tuple(held(ctx, types, v) for v in lists.after(ctx, made))
 
 
 def _appended(items: Items | None, taken: Value) -> tuple[Appended, ...]:
@@ -178,25 +200,6 @@ def _parts(appended: Sequence[Appended]) -> list[Value]:
 def _like(appended: Sequence[Appended], values: Iterator[Value]) -> list[Appended]:
     """Values in the place of all parts."""
     return [Appended(next(values), None if a.kept is None else next(values)) for a in appended]
-
-
-def _joined(
-    ctx: Context, types: Types, before: Items | None, columns: Sequence[Appended], hosting: bool
-) -> Rows:
-    """The tensors of a sequence, then those of which each round has appended one of each column."""
-    first = columns[0].tensor.type
-    if before is None or isinstance(before, Grown) or any(a.tensor.type != first for a in columns):
-        raise _host("a sequence of several types, or of none")
-    new = _side_by_side(ctx, [a.tensor for a in columns])
-    if any(a.kept is not None for a in columns):
-        if not hosting:
-            raise _host("how many tensors are in a sequence is decided by data")
-        always = ctx.emit(graph.Broadcast, ctx.constant(np.array(True)), shape=first.shape[:1])
-        kept = _side_by_side(ctx, [always if a.kept is None else a.kept for a in columns])
-        node = Node("Compress", "", ("rows", "kept"), ("left",), {"axis": 0})
-        (new,) = emit_hosted(ctx, node, (new, kept), {}, types, (_COMPRESS, _COMPRESS))
-    parts = [before] if isinstance(before, Rows) else [*before]
-    return Rows(_stack_of(ctx, [*parts, Rows(new)]))
 
 
 def _side_by_side(ctx: Context, columns: Sequence[Value]) -> Value:
@@ -221,7 +224,7 @@ def with_appends(
 
     def opened(taken: bool) -> list[Value]:
         plain, lists[taken] = _apart(types, branch(taken))
-        return plain + [a.tensor for g in lists[taken].values() for a in g.appended]
+        return plain + _all_parts(lists[taken])
 
     made: Sequence[Value] = ()
     try:
@@ -229,17 +232,19 @@ def with_appends(
     except (MiniccError, ValueError):
         if len(lists) < 2 or _are_alike(lists):
             raise
-    if len(lists) < 2 or _are_alike(lists):
-        return _with_grown(types, made, next(iter(lists.values())))
-    longest = _longest(lists)
+    if len(lists) == 2 and not _are_alike(lists):
+        longest = _longest(lists)
 
-    def flagged(taken: bool) -> list[Value]:
-        plain, found = _apart(types, branch(taken))
-        pairs = [(found[k].appended, g.appended) for k, g in longest.items()]
-        return plain + [v for own, most in pairs for v in _padded(ctx, own, most)]
+        def padded(taken: bool) -> list[Value]:
+            plain, found = _apart(types, branch(taken))
+            lists[taken] = {
+                k: Grown(g.base, tuple(_padded(ctx, g.appended, longest[k])))
+                for k, g in found.items()
+            }
+            return plain + _all_parts(lists[taken])
 
-    made = choose(flagged)
-    return _with_grown(types, made, longest)
+        made = choose(padded)
+    return _with_grown(types, made, next(iter(lists.values())))
 
 
 def _apart(types: Types, values: Sequence[Value]) -> tuple[list[Value], dict[int, Grown]]:
@@ -249,44 +254,41 @@ def _apart(types: Types, values: Sequence[Value]) -> tuple[list[Value], dict[int
     return [v for k, v in enumerate(values) if k not in grown], grown
 
 
+def _all_parts(grown: Mapping[int, Grown]) -> list[Value]:
+    return [v for g in grown.values() for v in _parts(g.appended)]
+
+
 def _are_alike(lists: Mapping[bool, Mapping[int, Grown]]) -> bool:
-    """Whether both branches surely append as many tensors to the same sequences."""
-    forms = [
-        {k: (g.base, len(g.appended)) for k, g in found.items()}
+    """Whether both branches append as many tensors to the same sequences, each as surely."""
+    then, other = (
+        {k: (g.base, [a.kept is None for a in g.appended]) for k, g in found.items()}
         for found in lists.values()
-        if all(a.kept is None for g in found.values() for a in g.appended)
-    ]
-    return len(forms) == 2 and forms[0] == forms[1]
+    )
+    return then == other
 
 
-def _longest(lists: Mapping[bool, Mapping[int, Grown]]) -> dict[int, Grown]:
-    """What the branch appends to each sequence that appends more, with a flag for each tensor."""
+def _longest(lists: Mapping[bool, Mapping[int, Grown]]) -> dict[int, tuple[Appended, ...]]:
+    """What the branch appends to each sequence that appends more."""
     then, other = lists[True], lists[False]
     if {k: g.base for k, g in then.items()} != {k: g.base for k, g in other.items()}:
         raise _host("a branch gives another sequence than the other one")
-    most = {k: max(then[k].appended, other[k].appended, key=len) for k in then}
-    return {
-        k: Grown(then[k].base, tuple([Appended(a.tensor, a.tensor) for a in appended]))
-        for k, appended in most.items()
-    }
+    return {k: max(then[k].appended, other[k].appended, key=len) for k in then}
 
 
-def _padded(ctx: Context, own: Sequence[Appended], most: Sequence[Appended]) -> Iterator[Value]:
+def _padded(ctx: Context, own: Sequence[Appended], most: Sequence[Appended]) -> Iterator[Appended]:
     """As many tensors as `most`, each with whether it is there; zeros where it is not."""
-    for k, other in enumerate(most):
+    for k, (like, _) in enumerate(most):
         if k < len(own):
             tensor, kept = own[k]
-            yield tensor
-            yield ctx.constant(np.array(True)) if kept is None else kept
+            yield Appended(tensor, ctx.constant(np.array(True)) if kept is None else kept)
         else:
-            nothing = ctx.scalar(0, other.tensor)
-            yield ctx.emit(graph.Broadcast, nothing, shape=other.tensor.type.shape)
-            yield ctx.constant(np.array(False))
+            zeros = ctx.emit(graph.Broadcast, ctx.scalar(0, like), shape=like.type.shape)
+            yield Appended(zeros, ctx.constant(np.array(False)))
 
 
 def _with_grown(types: Types, made: Sequence[Value], grown: Mapping[int, Grown]) -> list[Value]:
     """The outputs with sequences in their places, to which what was made last was appended."""
-    end = len(made) - sum(len(_parts(g.appended)) for g in grown.values())
+    end = len(made) - len(_all_parts(grown))
     plain, parts = iter(made[:end]), iter(made[end:])
     after = {k: Grown(g.base, tuple(_like(g.appended, parts))) for k, g in grown.items()}
     count = end + len(grown)
