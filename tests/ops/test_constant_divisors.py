@@ -27,7 +27,7 @@ def test_a_sum_of_two_products_is_the_quotient() -> None:
     rng, taken = random.Random(0), 0
     for _ in range(examples(8000)):
         c = drawn(rng, 60) if rng.random() < 0.7 else float(rng.randint(1, 1000))
-        parts = parts_of_inverse(c)
+        parts = parts_of_inverse(c, 53)
         if parts is None:
             continue
         taken += 1
@@ -39,8 +39,9 @@ def test_a_sum_of_two_products_is_the_quotient() -> None:
 
 
 def test_powers_of_2_and_numbers_out_of_reach_are_divided_by() -> None:
-    assert not any(map(parts_of_inverse, (1.0, -2.0, 0.125, 0.0, 5e-324, 1e300, math.inf)))
-    assert parts_of_inverse(math.nan) is None
+    for bits in (24, 53):
+        numbers = (1.0, -2.0, 0.125, 0.0, 5e-324, 1e300, math.inf, math.nan)
+        assert [parts_of_inverse(c, bits) for c in numbers] == [None] * len(numbers)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -54,6 +55,30 @@ def test_as_numpy_has_it(target: str) -> None:
         normal = (np.abs(want) > 2.0**-960) | (x == 0) | ~np.isfinite(want)
         np.testing.assert_array_equal(got[normal], want[normal], f"{c}")
         assert (np.signbit(got) == np.signbit(want))[normal & ~np.isnan(want)].all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_floats_as_numpy_has_them(target: str) -> None:
+    rng = np.random.default_rng(0)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, -1e38, 1e-20, 1.0]
+    drawn = np.ldexp(rng.uniform(-1, 1, 5000), rng.integers(-100, 128, 5000))
+    x = np.concatenate([special, drawn]).astype(np.float32)
+    for c in map(np.float32, (3.0, -0.1, 6.0, 255.0, 1e-30, 1e30, 1 + 2**-23, 2.0, np.inf, 0.0)):
+        got, want = minicc.jit(lambda x, c=c: x / c, target=target, threads=1)(x), x / c
+        normal = (np.abs(want) > 2.0**-75) | (x == 0) | ~np.isfinite(want)
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got[normal], want[normal], f"{c}")
+        assert (np.signbit(got) == np.signbit(want))[normal & ~np.isnan(want)].all()
+
+
+@pytest.mark.parametrize("c", [3.0, 6.0, 7.0, -255.0, 0.1, 1.1, 0.70710678, 8388607.0])
+def test_each_significand_of_floats(c: float) -> None:
+    x = np.arange(1 << 23, 1 << 24, dtype=np.int32).astype(np.float32)
+    assert parts_of_inverse(float(np.float32(c)), 24)
+    divided = minicc.jit(lambda x: x / np.float32(c), threads=1)
+    assert "arith.div_by" in divided.lower(x).as_text("structured")
+    np.testing.assert_array_equal(divided(x), x / np.float32(c))
 
 
 def test_strict_mathematics_divide() -> None:

@@ -163,7 +163,7 @@ class Div(Binary, name="arith.div", compute=_wide(_divide)):
 class DivBy(Binary, name="arith.div_by", compute=_wide(_divide)):
     """a / b for a constant b of which `parts_of_inverse` gives parts: may be made of products.
 
-    It is the same bit for bit, but where the quotient is smaller than 2^-960.
+    It is the same bit for bit, but where the quotient is smaller than 2^-960, or a float's 2^-75.
     """
 
     kinds = "f"

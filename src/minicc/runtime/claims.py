@@ -2,10 +2,11 @@
 
 `main` runs in one thread, the caller's. A shared launch is *published* in the team's block: its
 number, a function that runs some of its instances, and a share of them for each thread, cut in
-chunks. Then everybody claims chunks, its own share's from the front, then others' from the back, so
-that caches keep what they hold. The caller takes half of what another share has left at once, and
-runs it in order: what kernels fetch ahead is what comes next. What is left to wait for are chunks
-that somebody has begun and not finished. Who computes a chunk changes nothing in it.
+chunks; there are fewer shares where each would have less work than `sharing` has found to pay. Then
+everybody claims chunks, its own share's from the front, then others' from the back, so that caches
+keep what they hold. The caller takes half of what another share has left at once, and runs it in
+order: what kernels fetch ahead is what comes next. What is left to wait for are chunks that
+somebody has begun and not finished. Who computes a chunk changes nothing in it.
 
 A share is one word of 64 bits: the launch's number (40), the next chunk at the front and the end at
 the back (12 each). A claim is one compare-and-swap on it. Numbers only grow, so no word is ever
@@ -43,14 +44,13 @@ LINE = 128
 OPEN, CPU = 0, 32
 DONE = LINE
 STUB, FRAME, EXTENT, SHARES, PER_SHARE, MODE = (2 * LINE + 8 * k for k in range(6))
-THREADS, GOAL, ASLEEP, JOINED = (3 * LINE + 8 * k for k in range(4))
+THREADS, GOAL, ASLEEP, JOINED, LEAST = (3 * LINE + 8 * k for k in range(5))
 FIRST_SHARE = 4 * LINE
 
 # A word to wait for is three i64: a count that only grows, whether somebody may sleep, and the
 # cycles of the time stamp counter (2 to 4 a nanosecond) to spin before parking.
 _SLEEPER, PATIENCE = 8, 16
 
-_SHARE = 8192  # points of work below which a share is not worth telling another thread of
 _CHUNK = 1 << 18  # points of a chunk: 4 us of a product, 50 of what memory bounds
 _WAKE = 100_000  # points that the caller does alone before it wakes those who sleep: waking is 5 us
 _STAND, _LONGEST_STAND = 4_000_000, 32_000_000  # ns
@@ -260,7 +260,8 @@ _LAUNCHING = f"""
 define void @minicc_launch(ptr %team, ptr %stub, ptr %frame, i64 %extent, i64 %work) nounwind {{
 entry:
   {_get("threads", THREADS)}
-  %worth = udiv i64 %work, {_SHARE}
+  {_get("bits", LEAST)}
+  %worth = lshr i64 %work, %bits
   %some = call i64 @llvm.umin.i64(i64 %threads, i64 %worth)
   %shares = call i64 @llvm.umin.i64(i64 %some, i64 %extent)
   %shared = icmp ugt i64 %shares, 1

@@ -39,6 +39,7 @@ from minicc.runtime.direct import Wanted, direct
 from minicc.runtime.direct_code import DIRECT
 from minicc.runtime.entry import bound, table_of
 from minicc.runtime.image import Library, load
+from minicc.runtime.sharing import Sharing
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
 from minicc.target import usable_processors
 
@@ -156,7 +157,7 @@ class Sizes(NamedTuple):
     """What depends on the free dimensions of a program.
 
     Their numbers, what takes memory for each output, bytes of the arena, how many threads are
-    worthwhile, and whether a run is brief.
+    worthwhile, whether a run is brief, and what these threads share.
     """
 
     numbers: tuple[int, ...]
@@ -164,6 +165,7 @@ class Sizes(NamedTuple):
     arena: int
     threads: int
     brief: bool
+    sharing: Sharing
 
 
 def _failure(context: _Context, layout: Layout, numbers: Sequence[int]) -> UserError | None:
@@ -207,6 +209,7 @@ class NativeExecutable:
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
         self._limit, self._limits = limit, limits
+        self._sharing: Sharing | None = None  # of the newest sizes
         self._sizes: dict[tuple[Any, ...], Sizes] = {}
         self._only = None if layout.sizes else self._sized((), ())
         self.spin = spin
@@ -256,8 +259,10 @@ class NativeExecutable:
         else:
             team = take_team(sizes.threads, self.spin, self.library)
             try:
-                context.table[TEAM] = team.start()
+                context.table[TEAM] = team.start(sizes.sharing.least)
+                called = perf_counter()
                 context.call([*inputs], outputs)
+                sizes.sharing.ran(perf_counter() - called)
             finally:
                 give_team(team)
         if began:
@@ -349,7 +354,8 @@ class NativeExecutable:
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
         takes = tuple(memory_for(s, dtype) for s, dtype in outputs)
-        made = Sizes(numbers, takes, max(1, arena), threads, work <= _BRIEF)
+        made = Sizes(numbers, takes, max(1, arena), threads, work <= _BRIEF, Sharing(self._sharing))
+        self._sharing = made.sharing
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
         self._sizes[key] = made

@@ -23,6 +23,7 @@ from minicc.runtime import claims
 from minicc.runtime.direct_code import DIRECT, DIRECT_IR
 from minicc.runtime.entry import ENTRY, ENTRY_IR
 from minicc.runtime.image import Library, load
+from minicc.runtime.sharing import LEAST
 from minicc.target import BASELINE, usable_processors
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _block_of(threads: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
     memory = ctypes.create_string_buffer(claims.block_bytes(threads) + claims.LINE - 1)
     block = -(-ctypes.addressof(memory) // claims.LINE) * claims.LINE
     ctypes.c_int64.from_address(block + claims.THREADS).value = threads
+    ctypes.c_int64.from_address(block + claims.LEAST).value = LEAST[0]
     return memory, block
 
 
@@ -99,6 +101,7 @@ class Team:
             for word, cycles in _SPIN_CYCLES.items():
                 ctypes.c_int64.from_address(block + word + claims.PATIENCE).value = cycles
         self._memory, self._block, self._forks = memory, block, _forks
+        self._least = ctypes.c_int64.from_address(block + claims.LEAST)
         self._workers: list[_thread.LockType] = []
         # Nothing that a worker or the finalizer holds may hold the team, or it would never die.
         close = _NATIVE(self._library["minicc_close"])
@@ -106,10 +109,11 @@ class Team:
             self, _dismiss, close, block, self._workers, memory, self._library
         )
 
-    def start(self) -> int:
+    def start(self, least: int = LEAST[0]) -> int:
         """The address of the block, for the table of a run, with all workers started.
 
-        Raises `UserError` when the system gives it no threads.
+        In the run a share of a launch has points of work of at least `least` bits. Raises
+        `UserError` when the system gives it no threads.
         """
         if not self._end.alive or self._forks != _forks:
             self._end.detach()
@@ -125,6 +129,7 @@ class Team:
                     f"the system gives no more threads: {thread} of {self.threads} ({error})",
                     hint=f"set threads={thread} or fewer (MINICC_THREADS)",
                 ) from error
+        self._least.value = least
         return self._block
 
     def _worker(self) -> _thread.LockType:

@@ -13,7 +13,7 @@ from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
 from minicc.ir.core import Op
-from minicc.ir.quotients import parts_of_inverse
+from minicc.ir.quotients import SIGNIFICANDS, parts_of_inverse
 from minicc.ir.types import F32, F64, I32, DType
 
 _MANY_TIMES = {"float": 2.0**23, "double": 2.0**52}  # from which quotients are not exact
@@ -167,7 +167,8 @@ def _divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
 def _divide_by(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     """A product with a part of the constant's inverse, to which another adds the rest."""
     found = _DOUBLE.search(x[1])
-    parts = parts_of_inverse(_double(found[0])) if found and d is F64 and w.has_fma else None
+    taken = found and d in SIGNIFICANDS and w.has_fma
+    parts = parts_of_inverse(_double(found[0]), SIGNIFICANDS[d]) if found and taken else None
     if parts is None:
         return _divide(w, t, d, x)
     high, low = (w.splat(t, part) for part in parts)

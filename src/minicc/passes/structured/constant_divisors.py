@@ -9,14 +9,13 @@ from collections.abc import Sequence
 
 from minicc.ir import arith
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.quotients import parts_of_inverse
+from minicc.ir.quotients import SIGNIFICANDS, parts_of_inverse
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.structured import Generic
-from minicc.ir.types import F64
 
 
 def divide_by_constants(module: Module) -> Module:
-    """The same module with `div_by` in the bodies of its generics, for doubles."""
+    """The same module with `div_by` in the bodies of its generics."""
 
     def one(function: Function) -> Function:
         ops = [_with_quotients(op) if isinstance(op, Generic) else op for op in function.body.ops]
@@ -31,9 +30,9 @@ def _with_quotients(op: Generic) -> Generic:
         d
         for d in op.body.ops
         if isinstance(d, arith.Div)
-        and d.result.type.dtype is F64
+        and d.result.type.dtype in SIGNIFICANDS
         and d.b in constants
-        and parts_of_inverse(constants[d.b].array.item())
+        and parts_of_inverse(constants[d.b].array.item(), SIGNIFICANDS[d.result.type.dtype])
     }
     if not found:
         return op

@@ -79,6 +79,7 @@ def choose_schedule(
         draft.tiles.pop(name, None)
         draft.steps.pop(name, None)
     cover = tuple(_choose_cover(draft, ops, group, target))
+    covered = {c.name for c in cover}
     sums = ((k, draft.cuts.get(op, NO_CUTS)) for k, op in enumerate(ops))
     parted = {(k, n) for k, op in enumerate(ops) for n, _ in draft.cuts.get(op, NO_CUTS).blocks}
     parted |= {(k, name) for k, name, _ in draft.around}
@@ -91,7 +92,7 @@ def choose_schedule(
         tuple([(n, size) for n, size in draft.widths.items() if size > 1]),
         cover,
         tuple([Sums(k, *cuts) for k, cuts in sums if cuts != NO_CUTS]),
-        tuple([s for s in skips_of(ops, draft.tiles) if s not in parted]),
+        tuple([s for s in skips_of(ops, draft.tiles, covered) if s not in parted]),
         draft.around,
         promotes=draft.promotes,
     )

@@ -7,7 +7,7 @@ the tile is: a loop over taps begins and ends there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import reduce
 from math import prod
 from typing import NamedTuple
@@ -22,16 +22,26 @@ from minicc.ir.structured import Generic
 from minicc.passes.structured.contraction import contraction_of
 
 _LEAST = 0.03  # of the rounds, from which on it is worthwhile to ask for each tile
-_SHORTEST = 128  # terms of a round, beside which it is little to know where rounds begin
+_SHORTEST = 128  # terms of a round, beside which it is little to know where a tile's begin
+_FEW = 3  # the same where all tiles of a row have one answer
 
 
-def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int]) -> Iterator[Skip]:
-    """The reductions of which rounds are left out, where tiles have so many points."""
+def skips_of(
+    ops: Sequence[Generic], tiles: Mapping[str, int], covered: Set[str] = frozenset()
+) -> Iterator[Skip]:
+    """The reductions of which rounds are left out.
+
+    Tiles have so many points, and several steps along what is `covered`.
+    """
+    moving = covered | {n for n, size in tiles.items() if size > 1}
     for position, op in enumerate(ops):
         reductions = [i.name for i in op.space.of_kind(REDUCTION)] if op.nonzero else []
         for k, name in enumerate(reductions):
             terms = prod(op.space.typical[n] for n in reductions[k + 1 :])
-            if terms < _SHORTEST or tiles.get(name, 1) > 1 or not can_skip(op, name):
+            if tiles.get(name, 1) > 1 or not can_skip(op, name):
+                continue
+            asked = {n for where in nonzero_along(op, name) for n in affine.symbols(where.others)}
+            if terms < (_FEW if moving.isdisjoint(asked) else _SHORTEST):
                 continue
             # of the outermost loop the ends cost nothing, and a free extent may be small
             if (k == 0 and _is_free(op, name)) or _saved(op, name, tiles) >= _LEAST:
