@@ -35,7 +35,7 @@ from tests.sweeps import part
 
 RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 # channels, extent of the kernel, stride, edge
-LAYERS = [(24, 1, 1, 0), (24, 1, 2, 0), (24, 3, 1, 1), (24, 3, 2, 1), (3, 3, 2, 1)]
+LAYERS = [(24, 1, 1, 0), (24, 1, 2, 0), (24, 3, 1, 1), (24, 3, 2, 1), (11, 3, 2, 1)]
 ZERO = Literal(np.float32(0))
 
 

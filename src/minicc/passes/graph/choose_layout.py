@@ -9,16 +9,26 @@ split into several axes, as a shuffle of channels does, stay last together. Spat
 split or joined, as they are where each pixel is repeated, and channels may become pixels. Then one
 walk: such a value is made in the new order, and turned back only for who insists on the old one.
 Channels-last makes each convolution a contraction whose innermost run of its input is contiguous.
+
+Convolutions to few channels, which fill no vector, stay as they are where no other convolution
+follows: their vectors go along a row of the image. What they read is turned back only for large
+windows, where each number is read so often that this pays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from math import prod
 from typing import Any
 
 from minicc.ir import graph
 from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.graph.minimal_filters import TAPS
 from minicc.ir.rewrite import Rebuilder, everywhere, live
+
+_FEW = 8  # channels, to which and of which convolutions stay channels-first
+_FEWER = 4  # the same of results alone, or where each channel is a group
+_MOST_READ = 16  # channels that are read where a minimal filter would else do it
 
 
 def choose_layout(module: Module) -> Module:
@@ -37,15 +47,49 @@ def plan_layout(function: Function) -> dict[Value, int]:
     channels first on the way to one.
     """
     starts = {op.result for op in function.body.ops if _puts_first(op)}
+    few = _of_few_channels(function)
     if starts:
-        grown, wanted = _grown(function, starts), set[Value]()
+        grown, wanted = _grown(function, starts, few), set[Value]()
         for op in reversed(function.body.ops):
             if isinstance(op, graph.Conv):
                 wanted.add(op.x)
             elif not wanted.isdisjoint(grown.keys() & op.results):
                 wanted.update(v for v in op.operands if v in grown)
         starts &= wanted
-    return _grown(function, starts)
+    return _grown(function, starts, few)
+
+
+def _of_few_channels(function: Function) -> set[Op]:
+    """Convolutions to few channels, of which no other convolution is made."""
+    found: set[Op] = set()
+    wanted: set[Value] = set()  # what other convolutions are made of
+    for op in reversed(function.body.ops):
+        if isinstance(op, graph.Conv) and _has_few_channels(op) and op.result not in wanted:
+            found.add(op)
+        elif isinstance(op, graph.Conv):
+            wanted.add(op.x)
+        elif not wanted.isdisjoint(op.results):
+            wanted.update(op.operands)
+    return found
+
+
+def _has_few_channels(op: graph.Conv) -> bool:
+    channels, terms, *window = op.w.type.shape
+    if not isinstance(channels, int) or not isinstance(terms, int):
+        return False
+    if op.groups != 1:
+        return channels <= _FEWER
+    if terms <= _FEW or _is_large(op):
+        return channels <= _FEW
+    minimal = tuple(window) == (TAPS, TAPS)
+    # sums of many channels to one go along the channels
+    return 1 < channels <= _FEWER and (terms <= _MOST_READ or not minimal)
+
+
+def _is_large(op: graph.Conv) -> bool:
+    """Whether a window reads each number more often than a minimal filter's, for some channels."""
+    channels, _, *window = op.w.type.shape
+    return channels != 1 and prod(n for n in window if isinstance(n, int)) > TAPS**2
 
 
 def _puts_first(op: Op) -> bool:
@@ -53,12 +97,17 @@ def _puts_first(op: Op) -> bool:
     return isinstance(op, graph.Transpose) and op.perm == to_first(len(op.perm)) != (0, 1)
 
 
-def _grown(function: Function, starts: Set[Value]) -> dict[Value, int]:
-    """What follows convolutions and some transposes, but for those of what is turned already."""
+def _grown(function: Function, starts: Set[Value], few: Set[Op]) -> dict[Value, int]:
+    """What follows convolutions and some transposes, but for those of what is turned already.
+
+    Convolutions to `few` channels follow what is held so, but for those of large windows.
+    """
     chosen: dict[Value, int] = {}
     for op in function.body.ops:
         if isinstance(op, graph.Conv):
-            if op.layout == "channels_first":
+            if op.layout == "channels_first" and (
+                op not in few or (op.x in chosen and not _is_large(op))
+            ):
                 chosen[op.result] = 1
         elif isinstance(op, (graph.Reshape, graph.Transpose)):
             axes = _channel_axes(op, chosen.get(op.x, 0))

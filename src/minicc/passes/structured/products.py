@@ -10,7 +10,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Value
-from minicc.ir.index_maps import contiguous_name
+from minicc.ir.index_maps import Map, names_of
 from minicc.ir.schedule import Unroll
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group
@@ -102,7 +102,11 @@ def vectors_of(contraction: Contraction, target: Target) -> Vectors:
     """The vectors in which a contraction's rhs is read."""
     lanes = lanes_of(contraction.op, target)
     both = contraction.columns in contraction.varies(contraction.lhs)
-    return Vectors(lanes, lanes * contraction.vectors, both)
+    shifted = False
+    if contraction.rhs is not None:
+        at = contraction.op.input_maps[contraction.rhs][-1]
+        shifted = names_of((at,)) > {contraction.columns}
+    return Vectors(lanes, lanes * contraction.vectors, both, shifted=shifted)
 
 
 def _window(contraction: Contraction, row: str) -> Window | None:
@@ -140,6 +144,12 @@ def cycles_of_a_point(product: Product, tiles: Mapping[str, int], target: Target
     return row * -(-columns // width)
 
 
+def _lies_along(m: Map, vector: str) -> bool:
+    """Whether elements lie side by side along a dimension, wherever its other coordinates are."""
+    split = affine_facts.linear(m[-1], (vector,)) if m else None
+    return split is not None and split[0].get(vector) == 1 and not mentions(m[:-1], vector)
+
+
 def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:
     """Whether some operand has, or will be packed to have, the result's vectors side by side.
 
@@ -155,6 +165,6 @@ def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[
         reads = prod(
             op.space.typical[n] for n in group.shared if n in others and not mentions(m, n)
         )
-        if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
+        if _lies_along(m, vector) or outer in constants or reads >= PACK_READS:
             return True
     return False

@@ -74,7 +74,7 @@ def _in_vectors(
         elif len(ops) == 1 and not main.space.of_kind(REDUCTION) and not main.running:
             chunk = _CHUNK
         tiles[vector] = _part(extents[vector], chunk, lanes)
-        steps[vector] = vectors * lanes
+        steps[vector] = min(vectors * lanes, tiles[vector])
         many = vectors > 1 and not into
         width = -(-min(tiles[vector], 4 * lanes) // lanes) if many else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]

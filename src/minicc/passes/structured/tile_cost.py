@@ -120,13 +120,15 @@ class Vectors(NamedTuple):
     """The vectors of a contraction: their elements, and the bytes of one of the wide operand.
 
     `both` says whether the other operand is read in vectors, too, as in a depthwise convolution,
-    whose `window` slides along its rows.
+    whose `window` slides along its rows; `shifted`, that vectors begin anywhere, as those of an
+    image over which taps pass.
     """
 
     lanes: int
     size: int
     both: bool = False
     window: Window | None = None
+    shifted: bool = False
 
     def along(self, name: str) -> Vectors:
         """The same where a tile's rows are those of a dimension."""
@@ -386,7 +388,8 @@ def _reading(rows: int, others: int, vectors: int, layout: Vectors) -> float:
     as one after the other is read then.
     """
     if not layout.both:
-        return (rows * others + vectors) * _LOAD
+        lines = 1 + layout.size / _LINE if layout.shifted else 1  # that a vector lies on
+        return (rows * others + vectors * lines) * _LOAD
     size = vectors * layout.size
     if layout.window is None:
         lines = rows * others * -(-size // 64)
