@@ -184,6 +184,9 @@ REFUSED: dict[str, Callable[[], Op]] = {
     "weights f32[4,3,3] in 2 groups do not fit the channels of f32[1,4,8]": lambda: graph.Conv(
         t(1, 4, 8), t(4, 3, 3), strides=(1,), dilations=(1,), groups=2, loc=LOC
     ),
+    "3 parts do not divide the channels of f32[1,4,8]": lambda: graph.Conv(
+        t(1, 4, 8), t(4, 2, 1), strides=(1,), dilations=(1,), groups=2, parts=3, loc=LOC
+    ),
     "2 groups do not divide the output channels of f32[3,2,3]": lambda: graph.Conv(
         t(1, 4, 8), t(3, 2, 3), strides=(1,), dilations=(1,), groups=2, loc=LOC
     ),

@@ -54,6 +54,13 @@ def _conv(b: Builder, x: Value, dilations: tuple[int, ...] = (1, 1)) -> Value:
     return b.emit(graph.Conv, x, constant(b, weights), strides=(1, 1), dilations=dilations)
 
 
+def _of_shuffled(b: Builder, x: Value) -> Value:
+    turned = _transpose(b, _reshape(b, x, 1, 1, 5, 3, 4), 0, 1, 2, 4, 3)
+    w = constant(b, np.random.default_rng(0).standard_normal((4, 6, 1, 1)).astype(np.float32))
+    more = {"strides": (1, 1), "dilations": (1, 1), "groups": 2, "layout": "channels_last"}
+    return b.emit(graph.Conv, _reshape(b, turned, 1, 1, 5, 12), w, **more)
+
+
 def _powers(b: Builder, x: Value) -> Value:
     best = b.emit(graph.Reduce, x, combine="max", axes=(1,), keepdims=True)
     return b.emit(graph.Exp, b.emit(graph.Sub, x, best))
@@ -118,6 +125,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     "whole-power": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(7))),
     "convolution-of-narrow": lambda b, x: _conv(b, b.emit(graph.Cast, x, dtype=F16)),
     "convolution-of-padding": lambda b, x: _conv(b, _pad(b, x, (0, 0, 4, 0)), (4, 1)),
+    "convolution-of-shuffled": lambda b, x: _of_shuffled(b, _reshape(b, x, 1, 1, 5, 12)),
     "sums-as-one": lambda b, x: b.emit(graph.Contract, x, x, "zjkl,yikl->zijy"),
     "product-of-narrow": lambda b, x: b.emit(
         graph.Contract,

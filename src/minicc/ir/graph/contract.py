@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir.affine import Dim, floordiv, number
+from minicc.ir.affine import Dim, floordiv, mod, number
 from minicc.ir.arith import widened
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.movement import Transpose
@@ -119,7 +119,8 @@ class Conv(Op, name="graph.conv"):
 
     `x` is [N,C,*spatial], or [N,*spatial,C] where `layout` is `channels_last`, and so is the
     result; `w` is always [O,C/groups,*kernel]. Output channel `o` sees the input channels of its
-    group only: `groups`, which may be free, divides C and O.
+    group only: `groups`, which may be free, divides C and O. With `parts` above 1 it sees them
+    after a shuffle: of so many runs of channels, each has one in its turn (see `channel`).
     """
 
     x: Value
@@ -130,6 +131,7 @@ class Conv(Op, name="graph.conv"):
     layout: str = "channels_first"
     form: str = ""
     swapped: bool = False
+    parts: int = 1
 
     def infer(self) -> tuple[TensorType, ...]:
         x, w = self.x.type, self.w.type
@@ -148,6 +150,8 @@ class Conv(Op, name="graph.conv"):
         none = isinstance(groups, int) and groups < 1
         if none or differ(w.shape[1] * groups, channels):
             raise TypeError(f"weights {w} in {groups} groups do not fit the channels of {x}")
+        if self.parts < 1 or (isinstance(channels, int) and channels % self.parts):
+            raise ValueError(f"{self.parts} parts do not divide the channels of {x}")
         if differ(out_channels, self.width * groups):
             raise TypeError(f"{groups} groups do not divide the output channels of {w}")
         per_axis = zip(spatial, w.shape[2:], self.strides, self.dilations, strict=True)
@@ -161,10 +165,19 @@ class Conv(Op, name="graph.conv"):
         channels: Dim = self.w.type.shape[0]
         return 1 if channels == self.groups else floordiv(channels, self.groups)
 
+    def channel(self, seen: Dim) -> Dim:
+        """Which channel of `x` stands where groups see one."""
+        if self.parts == 1:
+            return seen
+        channels = self.w.type.shape[1] * self.groups
+        return mod(seen, self.parts) * floordiv(channels, self.parts) + floordiv(seen, self.parts)
+
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, w = map(widened, map(np.asarray, args))
         if self.layout == "channels_last":
             x = np.moveaxis(x, -1, 1)
+        if self.parts > 1:
+            x = x[:, [number(self.channel(c)) for c in range(x.shape[1])]]
         if self.form:
             x, w = _taken_apart((x, w), (1, 1), self.form, self.swapped)
         with np.errstate(all="ignore"):

@@ -23,6 +23,7 @@ from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import BF16, F16, F32, F64, is_free, static_shape
 from minicc.passes.graph.fold_constants import evaluated
 from minicc.passes.graph.outer_taps import build_outer_taps, match_outer_taps
+from minicc.passes.graph.shuffled_channels import build_shuffled, match_shuffled
 from minicc.passes.graph.written_parts import (
     build_overwritten,
     match_overwritten,
@@ -423,6 +424,14 @@ RULES: tuple[Rule, ...] = (
     Rule("transpose-of-transpose", graph.Transpose, "exact", _match_chain, _build_transposes),
     Rule("pad-by-nothing", graph.Pad, "exact", _match_empty_pad, _keep),
     Rule("convolution-of-padding", graph.Conv, "exact", _match_outer_taps, build_outer_taps),
+    Rule(
+        "convolution-of-shuffled",
+        graph.Conv,
+        "exact",
+        match_shuffled,
+        build_shuffled,
+        alone=True,
+    ),
     Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
     Rule("slice-of-concat", graph.Slice, "exact", _match_part, _build_part),
     Rule("slice-of-written", graph.Slice, "exact", match_written, _keep),

@@ -446,7 +446,7 @@ def _conv(
     else:
         iters += [Iter("g", op.groups), Iter("o", width)]
         c = symbol("g") * width + symbol("o")
-        read_c = symbol("g") * depth + k
+        read_c = op.channel(symbol("g") * depth + k)
     taps = [f"k{name}" for name in spatial]
     iters += [
         Iter(tap, n, REDUCTION) for tap, n in zip(taps, w.type.shape[2:], strict=True) if n != 1
