@@ -22,6 +22,7 @@ from minicc.options import Options
 from minicc.passes.program.parallelize import parallelize
 from minicc.runtime.execute import NativeExecutable
 from minicc.target import Target
+from tests.guarded import guarded_runs
 from tests.runtime.native import EVERYWHERE, code
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +75,10 @@ _STORE = MemoryStore()
 def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
-    """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
+    """What the machine code of a program gives, denormals kept as the interpreter keeps them.
+
+    It may touch no memory but its own.
+    """
     with Compiling(Target.named(target), "nothing", team(), _STORE) as compiling:
         image, layout = compiling.program(program)
     executable = NativeExecutable(image, layout, threads)
@@ -83,7 +87,8 @@ def machine_code(
     first = executable.run(inputs)
     again = executable.run(inputs)
     assert all(map(same_bits, first, again)), "a second run gave other bits"
-    executable.close()
+    for apart in guarded_runs(executable, inputs, first):
+        assert all(map(same_bits, first, apart)), "other memory gave other bits"
     return first
 
 
