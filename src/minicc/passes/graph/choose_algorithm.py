@@ -37,9 +37,9 @@ from minicc.passes.graph.symmetric import apply_symmetric
 from minicc.target import Target
 
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
-# multiply-adds that it costs to read or write a number of a tile in the second cache, or beyond it
-_NEAR, _FAR = 2.0, 4.0
-_SHARED = 16  # times the second cache: what is larger comes from memory
+# multiply-adds that it costs to read or write a number of the tiles, where all are so many times as
+# large as the second cache; what is larger comes from memory
+_MOVED = ((1, 2.0), (8, 4.0), (16, 8.0))
 _STREAMED = 1.75  # times what a weight from there costs: tiles are written, and read again
 _ALONG = 5  # times what others cost, a multiply-add whose vectors are along the sums
 _SIDES = (128, 256, 512)  # what free sizes are taken for, one after the other
@@ -137,9 +137,8 @@ def _cost_at(op: graph.Conv, outputs: int, image: tuple[int, ...], target: Targe
 
 def _moved(size: int, target: Target) -> float:
     """Multiply-adds in which a number is read or written of so many bytes of tiles."""
-    if size <= target.l2:
-        return _NEAR
-    return _FAR if size <= _SHARED * target.l2 else _STREAMED * target.stream
+    near = (cost for times, cost in _MOVED if size <= times * target.l2)
+    return next(near, _STREAMED * target.stream)
 
 
 def _apply(function: Function, plan: dict[Op, int]) -> Function:
