@@ -297,6 +297,8 @@ def _contractions() -> list[Case]:
         conv("last", _t("f32", 2, 11, 13, 8), _t("f32", 16, 8, 2, 3), layout="channels_last"),
         conv("grouped", _t("f32", 1, 6, 9, 9), _t("f32", 8, 3, 3, 3), groups=2),
         conv("shuffled", _t("f32", 1, 12, 9, 9), _t("f32", 8, 6, 3, 3), groups=2, parts=4),
+        conv("all-shuffled", _t("f32", 1, 12, 9, 9), _t("f32", 8, 12, 3, 3), parts=3),
+        conv("each-shuffled", _t("f32", 1, 12, 9, 9), _t("f32", 12, 1, 3, 3), groups=12, parts=2),
         conv("depthwise", _t("f32", 1, 20, 9, 9), _t("f32", 20, 1, 3, 3), groups=20),
     ]
 

@@ -38,7 +38,7 @@ def shuffled(b: Builder, x: Value, parts: int) -> Value:
 def unit(rng: random.Random, image: tuple[Dim, Dim], read_twice: bool = False) -> Module:
     """Two grouped convolutions with a shuffle, and perhaps a depthwise one, between them."""
     parts, groups = rng.choice((1, 2, 3, 4)), rng.choice((2, 3, 4))
-    channels = parts * groups * rng.choice((1, 2, 3, 5))
+    channels = parts * groups * rng.choice((2, 3, 5))
     numbers = np.random.default_rng(rng.randrange(1 << 30))
 
     def weights(b: Builder, *shape: int) -> Value:
@@ -88,6 +88,25 @@ def test_as_shuffled_before(target: str, free: bool) -> None:
             near = 2e-5 * float(np.max(np.abs(want), initial=1))
             for (got,) in guarded_runs(executable, [x], [want]):
                 np.testing.assert_allclose(got, want, rtol=1e-4, atol=near, err_msg=str(image))
+
+
+def test_constants_of_all_elements_are_turned_too() -> None:
+    rng = np.random.default_rng(0)
+
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        whole = [constant(b, rng.standard_normal(x.type.extents).astype(np.float32)) for _ in "ab"]
+        first = constant(b, rng.standard_normal((12, 12, 1, 1)).astype(np.float32))
+        x = b.emit(graph.Conv, x, first, groups=1, **PLAIN)
+        y = b.emit(graph.Add, shuffled(b, x, 3), whole[0])
+        y = b.emit(graph.Mul, whole[1], y)
+        w = constant(b, rng.standard_normal((18, 6, 1, 1)).astype(np.float32))
+        return [b.emit(graph.Conv, y, w, groups=2, **PLAIN)]
+
+    made, options = module(body, TensorType(F32, (1, 12, 4, 6))), Options(threads=1)
+    assert not copies(made, options)
+    x = rng.standard_normal((1, 12, 4, 6)).astype(np.float32)
+    (got,), (want,) = compile_module(made, options, {}).executable.run([x]), run(made, [x])
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def test_what_others_read_is_shuffled() -> None:

@@ -89,7 +89,7 @@ def legal(op: graph.Conv) -> bool:
         op.layout == "channels_last"
         and w.extents[2:] == (TAPS, TAPS)
         and bool(op.strides == op.dilations == (1, 1))
-        and bool(op.groups == 1)
+        and bool(op.groups == op.parts == 1)
         and w.dtype is F32
     )
 

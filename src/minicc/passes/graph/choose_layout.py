@@ -27,7 +27,7 @@ from minicc.ir.graph.minimal_filters import TAPS
 from minicc.ir.rewrite import Rebuilder, everywhere, live
 
 _FEW = 8  # channels, to which and of which convolutions stay channels-first
-_FEWER = 4  # the same of results alone, or where each channel is a group
+_FEWER = 4  # the same of results, where more are read, or in groups
 _MOST_READ = 16  # channels that are read where a minimal filter would else do it
 
 
@@ -87,7 +87,7 @@ def _has_few_channels(op: graph.Conv) -> bool:
 
 
 def _is_large(op: graph.Conv) -> bool:
-    """Whether a window reads each number more often than a minimal filter's, for some channels."""
+    """Whether more taps than a minimal filter's read each number, each for several channels."""
     channels, _, *window = op.w.type.shape
     return channels != 1 and prod(n for n in window if isinstance(n, int)) > TAPS**2
 

@@ -110,7 +110,7 @@ def words_pay(op: Product, ranges: Sequence[Range], known: Set[Value], target: T
 def _profitable(op: Product, known: Set[Value], target: Target) -> Iterator[str]:
     """The forms in which a product would take less time, were its operands to fit them."""
     axes = _axes(op)
-    if op.form or not axes or (isinstance(op, graph.Conv) and op.groups != 1):
+    if op.form or not axes or (isinstance(op, graph.Conv) and (op.groups, op.parts) != (1, 1)):
         return
     depths = [v.type.shape[axis] for v, axis in zip(op.operands, axes, strict=True)]
     for form in target.dots:

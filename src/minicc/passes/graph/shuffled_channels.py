@@ -31,27 +31,35 @@ class Shuffle(NamedTuple):
     parts: int
 
 
+class Step(NamedTuple):
+    """An op that treats each channel alone, and which of its operands has the channels."""
+
+    op: Op
+    operand: int
+
+
 class Shuffled(NamedTuple):
-    """A shuffle, and what is made of its result, in order; constants with the place of others."""
+    """A shuffle, and what is made of its result, in order."""
 
     shuffle: Shuffle
-    steps: tuple[Op, ...]
+    steps: tuple[Step, ...]
 
 
 def match_shuffled(op: graph.Conv, producer: Producer) -> Any:
     """The shuffle of what a grouped 1x1 convolution reads, and what is done between them."""
     pointwise = all(n == 1 for n in op.w.type.shape[2:])
-    if op.layout != "channels_last" or not pointwise or op.groups == 1 or op.parts > 1:
+    mixed = op.groups != 1 and op.w.type.shape[1] != 1
+    if op.layout != "channels_last" or not pointwise or not mixed or op.parts > 1:
         return None
-    steps: list[Op] = []
+    steps: list[Step] = []
     v = op.x
     while (shuffle := _shuffle_of(v, producer)) is None:
         maker = producer(v)
-        read = _alone_by_channels(maker, producer)
-        if maker is None or read is None:
+        operand = _operand_alone(maker, producer)
+        if maker is None or operand is None:
             return None
-        steps.append(maker)
-        v = read
+        steps.append(Step(maker, operand))
+        v = maker.operands[operand]
     return Shuffled(shuffle, tuple(reversed(steps)))
 
 
@@ -71,18 +79,18 @@ def _shuffle_of(v: Value, producer: Producer) -> Shuffle | None:
     return Shuffle(before.x, v.type.shape, apart[rank])
 
 
-def _alone_by_channels(op: Op | None, producer: Producer) -> Value | None:
-    """What an op reads that makes of each channel that channel alone, beside constants."""
+def _operand_alone(op: Op | None, producer: Producer) -> int | None:
+    """The operand of whose channels an op treats each alone; others are constants."""
     if isinstance(op, graph.Pad) and op.low[-1] == op.high[-1] == 0:
-        return op.x
-    if isinstance(op, graph.Conv) and op.layout == "channels_last":
+        return 0
+    if isinstance(op, graph.Conv) and op.layout == "channels_last" and op.parts == 1:
         channels, depth = op.w.type.shape[:2]
-        return op.x if depth == 1 and channels == op.groups else None
+        return 0 if depth == 1 and channels == op.groups else None
     if isinstance(op, _WITH_CONSTANTS):
-        for x, other in ((op.a, op.b), (op.b, op.a)):
+        for k, other in ((0, op.b), (1, op.a)):
             known = isinstance(producer(other), graph.Constant)
-            if known and x.type == op.result.type:
-                return x
+            if known and op.operands[k].type == op.result.type:
+                return k
     return None
 
 
@@ -95,20 +103,16 @@ def build_shuffled(b: Builder, op: graph.Conv, found: Shuffled) -> Value:
     return b.emit(graph.Conv, x, op.w, **{**op.attrs, "parts": parts})
 
 
-def _before_shuffle(b: Builder, step: Op, x: Value, parts: int) -> Value:
-    """A step that treats channels alone, of what was not shuffled yet."""
-    if isinstance(step, graph.Conv):
-        return b.add(step.rebuilt([x, _turned(b, step.w, 0, parts)])).results[0]
-    if isinstance(step, graph.Pad):
-        return b.add(step.rebuilt([x])).results[0]
-    last = [
-        v.type.rank - 1 if v.type.shape[-1:] == x.type.shape[-1:] else -1 for v in step.operands
-    ]
-    operands = [
-        x if v.type == step.result.type else _turned(b, v, axis, parts) if axis >= 0 else v
-        for v, axis in zip(step.operands, last, strict=True)
-    ]
-    return b.add(step.rebuilt(operands)).results[0]
+def _before_shuffle(b: Builder, step: Step, x: Value, parts: int) -> Value:
+    """A step on what was not shuffled yet: its constants are turned the other way."""
+    channels = x.type.shape[-1]
+    operands = list(step.op.operands)
+    operands[step.operand] = x
+    for k, v in enumerate(step.op.operands):
+        axis = 0 if isinstance(step.op, graph.Conv) else v.type.rank - 1
+        if k != step.operand and v.type.rank and v.type.shape[axis] == channels:
+            operands[k] = _turned(b, v, axis, parts)
+    return b.add(step.op.rebuilt(operands)).results[0]
 
 
 def _turned(b: Builder, v: Value, axis: int, parts: int) -> Value:

@@ -442,7 +442,7 @@ def _conv(
     if op.groups == 1 or depthwise:
         iters.append(Iter("c", channels))
         c: Dim = symbol("c")
-        read_c = c if depthwise else k
+        read_c = op.channel(c if depthwise else k)
     else:
         iters += [Iter("g", op.groups), Iter("o", width)]
         c = symbol("g") * width + symbol("o")
