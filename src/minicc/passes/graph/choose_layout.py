@@ -26,7 +26,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.graph.minimal_filters import TAPS
 from minicc.ir.rewrite import Rebuilder, everywhere, live
 
-_FEW = 8  # channels, to which and of which convolutions stay channels-first
+_FEW = 8  # channels, to which and of which convolutions stay channels-first, if rows are as long
 _FEWER = 4  # the same of results, where more are read, or in groups
 _MOST_READ = 16  # channels that are read where a minimal filter would else do it
 
@@ -75,15 +75,19 @@ def _of_few_channels(function: Function) -> set[Op]:
 
 def _has_few_channels(op: graph.Conv) -> bool:
     channels, terms, *window = op.w.type.shape
+    row = op.result.type.shape[-1]
     if not isinstance(channels, int) or not isinstance(terms, int):
+        return False
+    if isinstance(row, int) and row < _FEW:
         return False
     if op.groups != 1:
         return channels <= _FEWER
+    if channels == 1:  # sums of many channels to one go along the channels
+        return bool(terms * prod(op.strides[-1:]) <= _FEW)
     if terms <= _FEW or _is_large(op):
         return channels <= _FEW
     minimal = tuple(window) == (TAPS, TAPS)
-    # sums of many channels to one go along the channels
-    return 1 < channels <= _FEWER and (terms <= _MOST_READ or not minimal)
+    return channels <= _FEWER and (terms <= _MOST_READ or not minimal)
 
 
 def _is_large(op: graph.Conv) -> bool:
