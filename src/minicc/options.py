@@ -40,10 +40,11 @@ class Options:
     are 0; "strict" may not. `keep_denormals`: whether fast mathematics takes denormal operands for
     what they are, so that they compare as in NumPy, or for 0, which no processor is slow with;
     None for what is usual: functions do, models don't.
-    `threads`: threads that share one run at most, the caller's among them. `spin`: whether a thread
-    with nothing to do spins for a millisecond (0.1 amid a run) before it sleeps; ONNX Runtime's
-    `allow_spinning`. `target`: a named target, or
-    None for the host's best. `cache_dir`: where compiled code is kept, None for nowhere;
+    `threads`: threads that share one run at most, the caller's among them; how much of it they do
+    follows what runs take, so that some runs in hundreds try another way and take longer.
+    `spin`: whether a thread with nothing to do spins for a millisecond (0.1 amid a run) before it
+    sleeps; ONNX Runtime's `allow_spinning`. `target`: a named target, or None for the host's best.
+    `cache_dir`: where compiled code is kept, None for nowhere;
     `cache_bytes`: the most that is kept there. `memory_limit`: the bytes of constants, outputs and
     values in between that a model may need, else it is refused before any is allocated. `limits`:
     others by their names, as a mapping or as text (see `limits.Limits`). `sizes`: numbers for free

@@ -18,7 +18,7 @@ _RUNS = 8  # of a window, whose median counts
 _BETTER = 0.98  # of the time, from which another least share is taken
 _CHANGED = 1.25  # times the time, or its inverse: the machine is not what it was, so it is tried
 _WORSE, _FIRST = 1.1, 2  # times the time, by which the first runs of a trial end it
-_REST, _LONGEST_REST = 4, 64  # windows between two trials: at first, and where none pays
+_REST, _DOUBLED = 4, 4  # windows between two trials, and how often these double where none pays
 
 
 class Sharing:
@@ -75,7 +75,7 @@ class Sharing:
         if max(median, known) > _CHANGED * min(median, known):
             self._lost = 0
         rounds = self._lost // (len(LEAST) - 1)  # in which each was tried
-        if self._quiet >= min(_REST << rounds, _LONGEST_REST):
+        if self._quiet >= _REST << min(rounds, _DOUBLED):
             self._before = median
             other = (self._other + 1) % len(LEAST)
             self._other = (other + 1) % len(LEAST) if other == self._level else other

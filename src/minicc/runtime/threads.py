@@ -71,7 +71,6 @@ def _block_of(threads: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
     memory = ctypes.create_string_buffer(claims.block_bytes(threads) + claims.LINE - 1)
     block = -(-ctypes.addressof(memory) // claims.LINE) * claims.LINE
     ctypes.c_int64.from_address(block + claims.THREADS).value = threads
-    ctypes.c_int64.from_address(block + claims.LEAST).value = LEAST[0]
     return memory, block
 
 

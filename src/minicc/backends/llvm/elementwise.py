@@ -167,8 +167,8 @@ def _divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
 def _divide_by(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     """A product with a part of the constant's inverse, to which another adds the rest."""
     found = _DOUBLE.search(x[1])
-    taken = found and d in SIGNIFICANDS and w.has_fma
-    parts = parts_of_inverse(_double(found[0]), SIGNIFICANDS[d]) if found and taken else None
+    bits = SIGNIFICANDS.get(d) if w.has_fma else None
+    parts = parts_of_inverse(_double(found[0]), bits) if found and bits else None
     if parts is None:
         return _divide(w, t, d, x)
     high, low = (w.splat(t, part) for part in parts)

@@ -26,9 +26,7 @@ _SHORTEST = 128  # terms of a round, beside which it is little to know where a t
 _FEW = 3  # the same where all tiles of a row have one answer
 
 
-def skips_of(
-    ops: Sequence[Generic], tiles: Mapping[str, int], covered: Set[str] = frozenset()
-) -> Iterator[Skip]:
+def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int], covered: Set[str]) -> Iterator[Skip]:
     """The reductions of which rounds are left out.
 
     Tiles have so many points, and several steps along what is `covered`.
