@@ -34,6 +34,14 @@ _LLVM_NAMES = {
 }
 
 
+class Caches(NamedTuple):
+    """Bytes of a core's data caches, and of the last one, which cores share."""
+
+    l1: int
+    l2: int
+    l3: int
+
+
 class Target(NamedTuple):
     """A processor: `cpu` and `features` as LLVM spells them, the rest for schedules.
 
@@ -41,8 +49,9 @@ class Target(NamedTuple):
     `has_masks` say whether a fused multiply-add and a masked store of any type are single
     instructions.
     `dots` are the forms of words (`ir.words`) whose products have an instruction, the best first.
-    `l1` and `l2` are bytes of data cache a core; `stream` is how many multiply-adds of float32 a
-    core does while one number comes from memory. Two targets are equal when their names are.
+    `l1` and `l2` are bytes of data cache a core, `l3` bytes of the one that cores share; `stream`
+    is how many multiply-adds of float32 a core does while one number comes from memory. Two targets
+    are equal when their names are.
     """
 
     name: str
@@ -54,16 +63,17 @@ class Target(NamedTuple):
     has_masks: bool
     l1: int
     l2: int
+    l3: int
     needs: frozenset[str]
     stream: float = 12.0
     dots: tuple[str, ...] = ("i16",)
 
-    def machine(self, name: str, l1: int, l2: int, dots: str, stream: float) -> Target:
+    def machine(self, name: str, caches: Caches, dots: str, stream: float) -> Target:
         """The machine of that name, which runs this target's code and has these caches.
 
         It may have the feature of that name, which multiplies words of bytes, too.
         """
-        made = self._replace(name=name, l1=l1, l2=l2, stream=stream)
+        made = self._replace(name=name, stream=stream, **caches._asdict())
         if not dots:
             return made
         features = ",".join(filter(None, (self.features, f"+{_LLVM_DOTS[dots]}")))
@@ -126,11 +136,11 @@ class Target(NamedTuple):
 # LLVM would rather use 256 bits on AVX-512 (for memset and such); a frequency drop that no longer
 # exists is the reason. Explicit <16 x float> becomes zmm either way.
 _AVX512 = Target("avx512", "x86-64-v4", "-prefer-256-bit", 512, 32, has_fma=True, has_masks=True,
-                 l1=32 << 10, l2=1 << 20, needs=_V4_FLAGS)
+                 l1=32 << 10, l2=1 << 20, l3=32 << 20, needs=_V4_FLAGS)
 _AVX2 = Target("avx2", "x86-64-v3", "", 256, 16, has_fma=True, has_masks=False,
-               l1=32 << 10, l2=512 << 10, needs=_V3_FLAGS)
+               l1=32 << 10, l2=512 << 10, l3=32 << 20, needs=_V3_FLAGS)
 _X86_64 = Target("x86-64", "x86-64", "", 128, 16, has_fma=False, has_masks=False,
-                 l1=32 << 10, l2=256 << 10, needs=frozenset())
+                 l1=32 << 10, l2=256 << 10, l3=32 << 20, needs=frozenset())
 # fmt: on
 
 TARGETS = {target.name: target for target in (_AVX512, _AVX2, _X86_64)}
@@ -141,14 +151,16 @@ BASELINE = _X86_64
 
 
 class _Known(NamedTuple):
-    """A kind of processor: its target, its KiB of caches, how CPUID and LLVM tell it, its dots.
+    """A kind of processor: its target, its caches, how CPUID and LLVM tell it, its dots.
 
-    `stream` is as in `Target`. A `mark` is a feature that its maker's other kinds do not have.
+    `l1` and `l2` are KiB, `l3` MiB: what cores that share it have, or 32 of a server's. `stream` is
+    as in `Target`. A `mark` is a feature that its maker's other kinds do not have.
     """
 
     target: Target
     l1: int
     l2: int
+    l3: int
     vendor: str
     family: int
     models: Collection[int]
@@ -161,30 +173,32 @@ class _Known(NamedTuple):
 _AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
 # fmt: off
 _KNOWN = {
-    "zen5": _Known(_AVX512, 48, 1024, _AMD, 26, range(256), ("znver5",), "avx512_vnni"),
-    "zen4": _Known(_AVX512, 32, 1024, _AMD, 25,
+    "zen5": _Known(_AVX512, 48, 1024, 32, _AMD, 26, range(256), ("znver5",), "avx512_vnni"),
+    "zen4": _Known(_AVX512, 32, 1024, 32, _AMD, 25,
                    (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)), ("znver4",),
                    "avx512_vnni"),
-    "zen3": _Known(_AVX2, 32, 512, _AMD, 25,
+    "zen3": _Known(_AVX2, 32, 512, 32, _AMD, 25,
                    (*range(0x10), *range(0x20, 0x60)), ("znver3",)),
-    "zen2": _Known(_AVX2, 32, 512, _AMD, 23, range(0x30, 0x100), ("znver2",)),
-    "sapphire-rapids": _Known(_AVX512, 48, 2048, _INTEL, 6, (0x8F, 0xCF, 0xAD, 0xAE),
+    "zen2": _Known(_AVX2, 32, 512, 16, _AMD, 23, range(0x30, 0x100), ("znver2",)),
+    "sapphire-rapids": _Known(_AVX512, 48, 2048, 60, _INTEL, 6, (0x8F, 0xCF, 0xAD, 0xAE),
                               ("sapphirerapids", "emeraldrapids", "graniterapids"), "avx512_vnni",
                               stream=30.0, mark="amx_tile"),
-    "ice-lake": _Known(_AVX512, 48, 1280, _INTEL, 6, (0x6A, 0x6C), ("icelake-server",),
+    "ice-lake": _Known(_AVX512, 48, 1280, 48, _INTEL, 6, (0x6A, 0x6C), ("icelake-server",),
                        "avx512_vnni"),
-    "cascade-lake": _Known(_AVX512, 32, 1024, _INTEL, 6, (0x55,), ("cascadelake", "cooperlake"),
+    "cascade-lake": _Known(_AVX512, 32, 1024, 36, _INTEL, 6, (0x55,), ("cascadelake", "cooperlake"),
                            "avx512_vnni"),
-    "skylake-x": _Known(_AVX512, 32, 1024, _INTEL, 6, (0x55,), ("skylake-avx512",)),
-    "alder-lake": _Known(_AVX2, 48, 1280, _INTEL, 6, (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
+    "skylake-x": _Known(_AVX512, 32, 1024, 36, _INTEL, 6, (0x55,), ("skylake-avx512",)),
+    "alder-lake": _Known(_AVX2, 48, 1280, 30, _INTEL, 6, (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
                          ("alderlake", "raptorlake"), "avx_vnni"),
-    "haswell": _Known(_AVX2, 32, 256, _INTEL, 6,
+    "haswell": _Known(_AVX2, 32, 256, 30, _INTEL, 6,
                       (0x3C, 0x3D, 0x3F, 0x45, 0x46, 0x47, 0x4E, 0x4F, 0x56, 0x5E, 0x8E, 0x9E,
                        0xA5, 0xA6), ("haswell", "broadwell", "skylake")),
 }
 # fmt: on
 MACHINES = TARGETS | {
-    name: kind.target.machine(name, kind.l1 << 10, kind.l2 << 10, kind.dots, kind.stream)
+    name: kind.target.machine(
+        name, Caches(kind.l1 << 10, kind.l2 << 10, kind.l3 << 20), kind.dots, kind.stream
+    )
     for name, kind in _KNOWN.items()
 }
 """All targets by their names: the general ones, and machines of which more is known."""

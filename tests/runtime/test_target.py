@@ -67,12 +67,12 @@ def test_where_nothing_is_told_llvm_is_asked(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_size_of_a_cache_is_asked_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a container without /sys makes the same code."""
-    facts = [(t.l1, t.l2) for t in MACHINES.values()]
+    facts = [(t.l1, t.l2, t.l3) for t in MACHINES.values()]
     monkeypatch.setattr(target, "_text", lambda path, otherwise: otherwise)
     target.last_cache.cache_clear()
     assert target.last_cache() == 0
     target.last_cache.cache_clear()
-    assert [(t.l1, t.l2) for t in MACHINES.values()] == facts
+    assert [(t.l1, t.l2, t.l3) for t in MACHINES.values()] == facts
     assert MACHINES.keys() > TARGETS.keys()
 
 

@@ -14,6 +14,7 @@ from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.ir.text.printer import print_attribute, quote
 from minicc.options import Options
 from minicc.passes.structured.legal import legal
+from minicc.passes.structured.past_caches import read_by_others
 from minicc.passes.structured.write_schedules import Given, named_groups, write_schedules
 from minicc.target import Target
 
@@ -105,6 +106,9 @@ def _drawn(group: Group, own: Schedule, rng: Random) -> Schedule:
     if anew("promotes") or "tiles" in changes or "packs" in changes:
         places = [(k, n) for k, op in enumerate(ops) for n in range(len(op.operands))]
         changes["promotes"] = tuple([Promotion(*p) for p in places if rng.random() < 0.2])
+    if anew("nontemporal"):
+        free = read_by_others(group)
+        changes["nontemporal"] = tuple([k for k in free if rng.random() < 0.7])
     if anew("unroll"):
         changes["unroll"] = Unroll(
             rng.randint(0, 12), rng.choice((64, 1024, 6144)), rng.randint(0, 8)

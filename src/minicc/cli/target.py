@@ -46,17 +46,19 @@ def _facts(target: Target) -> dict[str, object]:
         "dots": ", ".join(target.dots),
         "l1": target.l1,
         "l2": target.l2,
+        "l3": target.l3,
         "stream": target.stream,
     }
 
 
 def _show(told: dict[str, Any]) -> None:
     facts = dict(told["facts"])
-    facts |= {level: f"{facts[level] >> 10} KiB" for level in ("l1", "l2")}
+    facts |= {level: f"{facts[level] >> 10} KiB" for level in ("l1", "l2", "l3")}
     if "host" in told:
         host = told["host"]
-        known = f"{host['l3'] >> 10} KiB, shared" if host["l3"] else "not told here"
-        facts |= {"l3": known, "model": host["model"], "cores": host["cores"]}
+        known = f"{host['l3'] >> 10} KiB" if host["l3"] else "not told"
+        facts["l3"] = f"{facts['l3']}, shared (here: {known})"
+        facts |= {"model": host["model"], "cores": host["cores"]}
     show_table(("fact", "value"), facts.items())
     if "measured" in told:
         rates = [Rates(**row) for row in told["measured"]]

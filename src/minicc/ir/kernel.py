@@ -196,13 +196,17 @@ class Load(Op, name="kernel.load"):
 
 
 class Store(Op, name="kernel.store"):
-    """Write a tile to a buffer at affine coordinates."""
+    """Write a tile to a buffer at affine coordinates.
+
+    A `nontemporal` one goes past the caches where it can: nobody reads soon what it writes.
+    """
 
     buffer: Value
     value: Value
     indices: tuple[Value, ...]
     at: tuple[Dim, ...]
     within: Dim | None = None
+    nontemporal: bool = False
     pure = False
 
     def infer(self) -> tuple[TensorType, ...]:

@@ -5,9 +5,9 @@
 
 A schedule is an attribute of its group, over the names of the group's dimensions. It is frozen, is
 written by the stage `schedule` or by a person, and used up by what obeys it: `tile` takes what is
-said of dimensions, `pack` the packings and promotions, `bufferize` hands on what is unrolled. Ops
-and operands are named by their positions. Whether a schedule fits a group is said by
-`passes.structured.legal`.
+said of dimensions, `pack` the packings and promotions, `bufferize` what goes past the caches, and
+hands on what is unrolled. Ops, operands and results are named by their positions. Whether a
+schedule fits a group is said by `passes.structured.legal`.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class Schedule(NamedTuple):
     of a dimension that is not shared, `tiles` are those that are handled at once. `widths` are
     the tiles of products along dimensions of their own, into which these are cut for packing.
     Where a loop over a reduction stands `around` all others of an op, its totals wait in scratch.
+    Results whose places are in `nontemporal` are written past the caches.
     """
 
     grid: tuple[str, ...] = ()
@@ -104,11 +105,17 @@ class Schedule(NamedTuple):
     around: tuple[Around, ...] = ()
     packs: tuple[Packing, ...] = ()
     promotes: tuple[Promotion, ...] = ()
+    nontemporal: tuple[int, ...] = ()
     unroll: Unroll = Unroll()
 
     def tiled(self) -> Schedule | None:
         """What is left to do where the group is tiled; None if that is as usual."""
-        left = Schedule(packs=self.packs, promotes=self.promotes, unroll=self.unroll)
+        left = Schedule(
+            packs=self.packs,
+            promotes=self.promotes,
+            nontemporal=self.nontemporal,
+            unroll=self.unroll,
+        )
         return None if left == Schedule() else left
 
     def packed(self) -> Schedule | None:
@@ -180,5 +187,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "around": _each(lambda op, name, n: Around(_number(op), _names([name])[0], _number(n))),
     "packs": _each(lambda *numbers: Packing(*map(_number, numbers))),
     "promotes": _each(lambda *numbers: Promotion(*map(_number, numbers))),
+    "nontemporal": lambda value: tuple(map(_number, value)),
     "unroll": lambda value: Unroll(*map(_number, value)),
 }

@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from minicc.backends.llvm import checks, dots, elementwise, memory, shapes
+from minicc.backends.llvm import checks, dots, elementwise, memory, shapes, stores
 from minicc.backends.llvm.emitter import (
     Emit,
     Emitter,
@@ -27,6 +27,7 @@ from minicc.backends.llvm.emitter import (
 )
 from minicc.backends.llvm.long_functions import emit_long, often
 from minicc.backends.llvm.narrow import is_narrow
+from minicc.backends.llvm.nontemporal import fence
 from minicc.backends.llvm.sizes import parameter
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
 from minicc.backends.llvm.writer import Vec, constant
@@ -207,7 +208,7 @@ def _constant(e: Emitter, op: arith.Constant) -> None:
 
 EMIT: dict[type[Op], Emit] = {
     kernel.Load: memory.load,
-    kernel.Store: memory.store,
+    kernel.Store: stores.store,
     kernel.Prefetch: memory.prefetch,
     kernel.Index: memory.index,
     kernel.Mask: memory.mask,
@@ -263,6 +264,8 @@ def emit_kernel(function: Function, target: Target) -> str:
         e.sizes[affine.symbol(size)] = parameter(position)
         params.append(f"i64 {parameter(position)}")
     _grid_loops(e, coordinates, function.body)
+    mark = fence(e)
+    w.line("ret void")
     e.env.clear()  # tiles that are computed late hold the emitter, which would hold them
     if e.scratch != 0:
         params.append(f"ptr noalias nocapture {memory.SCRATCH}")
@@ -275,7 +278,7 @@ def emit_kernel(function: Function, target: Target) -> str:
         *w.lines,
         "}",
     ]
-    return "\n".join([w.declarations(), *e.functions.values(), *lines, ""])
+    return "\n".join([w.declarations(), *e.functions.values(), *lines, mark])
 
 
 def _grid_loops(e: Emitter, coordinates: tuple[Value, ...], body: Region) -> None:
@@ -302,4 +305,3 @@ def _grid_loops(e: Emitter, coordinates: tuple[Value, ...], body: Region) -> Non
         w.line(f"br label %{head}")
         w.lines[slot] = f"  {name} = phi i64 [ %lo{axis}, %{before} ], [ {following}, %{w.block} ]"
         w.label(after)
-    w.line("ret void")

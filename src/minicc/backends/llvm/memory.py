@@ -1,4 +1,4 @@
-"""Loads, stores, scratch and indices of kernels as LLVM instructions.
+"""Loads, scratch and indices of kernels as LLVM instructions, and places in memory.
 
 Along a tile's last axis a step of 1 is a vector access. Where another axis has that step, vectors
 along it are turned in registers. Of what has a short step, whole vectors are read, and the elements
@@ -7,7 +7,6 @@ in between are dropped. Any other access is done element by element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -15,9 +14,8 @@ import numpy as np
 from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.instructions import shuffle
-from minicc.backends.llvm.stepped import every, is_short, starts, woven
+from minicc.backends.llvm.stepped import every, is_short, starts
 from minicc.backends.llvm.tiles import (
-    Tile,
     gathered,
     memory_element,
     powers_of_two,
@@ -29,12 +27,12 @@ from minicc.backends.llvm.writer import Vec, Writer
 from minicc.errors import CompilerBug
 from minicc.ir import affine_facts, kernel
 from minicc.ir.affine import Dim
-from minicc.ir.types import BufferType, DType, buffer_bytes
+from minicc.ir.types import BufferType, buffer_bytes
 
 SCRATCH = "%scratch"
 
 
-def _offsets(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
+def offsets_of(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
     """Element offsets of all leading indices of a tile, in row-major order."""
     offsets: list[Dim] = [0]
     for extent, step in zip(shape[:-1], steps[:-1], strict=True):
@@ -42,7 +40,8 @@ def _offsets(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
     return offsets
 
 
-def _at(e: Emitter, pointer: str, element: str, offset: Dim) -> str:
+def at_offset(e: Emitter, pointer: str, element: str, offset: Dim) -> str:
+    """The address so many elements further."""
     if offset == 0:
         return pointer
     return e.w.inst(
@@ -57,24 +56,26 @@ def _load_chunk(
     size = type.dtype.bytes
     vec = Vec(width, element)
     if step == 1 or width == 1:
-        loaded = w.inst(f"load {vec}, ptr {_at(e, pointer, element, offset)}, align {size}")
+        loaded = w.inst(f"load {vec}, ptr {at_offset(e, pointer, element, offset)}, align {size}")
     elif step == 0:
-        scalar = w.inst(f"load {element}, ptr {_at(e, pointer, element, offset)}, align {size}")
+        scalar = w.inst(
+            f"load {element}, ptr {at_offset(e, pointer, element, offset)}, align {size}"
+        )
         loaded = splat(w, vec, scalar)
     elif is_short(step, width):
         low = offset + (width - 1) * step if step < 0 else offset
         pieces = [
-            w.inst(f"load {vec}, ptr {_at(e, pointer, element, low + start)}, align {size}")
+            w.inst(f"load {vec}, ptr {at_offset(e, pointer, element, low + start)}, align {size}")
             for start in starts(width, abs(step))
         ]
         loaded = every(w, vec, pieces, step)
     else:
-        at = [_at(e, pointer, element, offset + k * step) for k in range(width)]
+        at = [at_offset(e, pointer, element, offset + k * step) for k in range(width)]
         loaded = gathered(e.w, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
     return _truth(w, vec, loaded) if type.dtype.kind == "b" else loaded
 
 
-def _count(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
+def count_of(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
     """How many elements of a tile along its last axis are there; nothing where all are."""
     return "" if op.within is None else emit_index(e, op.within, op.indices)
 
@@ -91,7 +92,7 @@ def inside(e: Emitter, count: str, start: int, width: int) -> str:
     return e.pointers[key]
 
 
-def _kept_back(e: Emitter, count: str, place: int) -> str:
+def kept_back(e: Emitter, count: str, place: int) -> str:
     """The place of an element, or of the last one that is there."""
     if place == 0:
         return "0"
@@ -99,9 +100,9 @@ def _kept_back(e: Emitter, count: str, place: int) -> str:
     return e.w.intrinsic("llvm.smin.i64", t, (t, last), (t, str(place)))
 
 
-def _element(e: Emitter, pointer: str, element: str, offset: Dim, place: str, step: Dim) -> str:
+def at_place(e: Emitter, pointer: str, element: str, offset: Dim, place: str, step: Dim) -> str:
     """The address of an element of a tile whose place along the last axis is a number of ours."""
-    first = _at(e, pointer, element, offset)
+    first = at_offset(e, pointer, element, offset)
     moved = e.w.inst(f"mul nsw i64 {place}, {emit_index(e, step, ())}")
     return e.w.inst(f"getelementptr inbounds {element}, ptr {first}, i64 {moved}")
 
@@ -119,7 +120,7 @@ def _load_some(
     w, element, (start, width) = e.w, memory_element(type.dtype), chunk
     vec, size = Vec(width, element), type.dtype.bytes
     if step == 1 and width > 1 and e.target.masks(type.dtype.bits):
-        at = _at(e, pointer, element, offset + start)
+        at = at_offset(e, pointer, element, offset + start)
         loaded = _masked_load(e, vec, at, size, inside(e, count, start, width))
     elif is_short(step, width) and step > 0 and e.target.masks(type.dtype.bits):
         last = w.inst(f"sub nsw i64 {count}, {start + 1}")
@@ -128,7 +129,7 @@ def _load_some(
             _masked_load(
                 e,
                 vec,
-                _at(e, pointer, element, offset + start * step + at),
+                at_offset(e, pointer, element, offset + start * step + at),
                 size,
                 inside(e, read, at, width),
             )
@@ -138,8 +139,8 @@ def _load_some(
     else:
         parts = []
         for k in range(width):
-            place = _kept_back(e, count, start + k)
-            at = _element(e, pointer, element, offset, place, step)
+            place = kept_back(e, count, start + k)
+            at = at_place(e, pointer, element, offset, place, step)
             parts.append(w.inst(f"load {element}, ptr {at}, align {size}"))
         mask = inside(e, count, start, width)
         loaded = w.select(vec, mask, gathered(e.w, vec, parts), _zero(vec))
@@ -163,32 +164,9 @@ def _zero(vec: Vec) -> str:
     return "zeroinitializer" if vec.lanes > 1 else "0.0" if vec.is_float else "0"
 
 
-def _store_some(
-    e: Emitter,
-    pointer: str,
-    dtype: DType,
-    offset: Dim,
-    chunk: tuple[int, int],
-    step: Dim,
-    count: str,
-    value: str,
-) -> None:
-    """Write the elements of a vector that are below a count."""
-    w, element, (start, width) = e.w, memory_element(dtype), chunk
-    vec = Vec(width, element)
-    if step == 1 and width > 1 and e.target.masks(dtype.bits):
-        at, mask = _at(e, pointer, element, offset + start), inside(e, count, start, width)
-        _masked_store(e, vec, value, at, dtype.bytes, mask)
-        return
-    for k in reversed(range(width)):
-        at = _element(e, pointer, element, offset, _kept_back(e, count, start + k), step)
-        scalar = value if width == 1 else w.inst(f"extractelement {vec} {value}, i32 {k}")
-        w.line(f"store {element} {scalar}, ptr {at}, align {dtype.bytes}")
-
-
 def mask(e: Emitter, op: kernel.Mask) -> None:
     """A comparison of each element's place with the count."""
-    count, chunks = _count(e, op), split_axis(op.shape[-1], e.lanes)
+    count, chunks = count_of(e, op), split_axis(op.shape[-1], e.lanes)
     row: list[str | None] = [inside(e, count, *chunk) for chunk in chunks]
     e.define(op.result, row * prod(op.shape[:-1]))
 
@@ -217,7 +195,7 @@ def _load_crossed(
     others = list(steps)
     others[axis] = 0
     chunks, per = split_axis(shape[-1], e.lanes), len(split_axis(shape[-1], e.lanes))
-    offsets = _offsets(shape, others)
+    offsets = offsets_of(shape, others)
     inner = prod(shape[axis + 1 : -1])
     parts: list[str | None] = [None] * (len(offsets) * per)
     for leading, offset in enumerate(offsets):
@@ -233,7 +211,7 @@ def _load_crossed(
                 vec = Vec(width, element)
                 padded, columns = turned(e.w, rows, Vec(depth, element))
                 if padded != vec:
-                    columns = [_first(e, padded, c, vec.lanes) for c in columns]
+                    columns = [first_of(e, padded, c, vec.lanes) for c in columns]
                 if count:
                     mask = inside(e, count, start, width)
                     columns = [e.w.select(vec, mask, c, _zero(vec)) for c in columns]
@@ -255,8 +233,8 @@ def _load_row(
     """A vector across the last axis, of a place there that is kept below a count."""
     if not count:
         return _load_chunk(e, pointer, type, offset + place * step, width, 1)
-    kept = _kept_back(e, count, place)
-    pointer = _element(e, pointer, memory_element(type.dtype), offset, kept, step)
+    kept = kept_back(e, count, place)
+    pointer = at_place(e, pointer, memory_element(type.dtype), offset, kept, step)
     return _load_chunk(e, pointer, type, 0, width, 1)
 
 
@@ -264,12 +242,12 @@ def load(e: Emitter, op: kernel.Load) -> None:
     """Read a tile; one of scalars may wait until its parts are used."""
     shape = op.shape
     pointer, steps = address(e, op.buffer, op.at, op.indices, len(shape))
-    shape, steps, count = shape or (1,), steps or [1], _count(e, op)
+    shape, steps, count = shape or (1,), steps or [1], count_of(e, op)
     axis = crossing_axis(shape, steps)
     if axis is not None and op.buffer.type.dtype.kind != "b":
         e.define(op.result, _load_crossed(e, pointer, op.buffer.type, steps, shape, axis, count))
         return
-    offsets = _offsets(shape, steps)
+    offsets = offsets_of(shape, steps)
     chunks = split_axis(shape[-1], e.lanes)
 
     def make(number: int) -> str:
@@ -287,124 +265,9 @@ def load(e: Emitter, op: kernel.Load) -> None:
         e.define(op.result, [make(k) for k in range(vectors)])
 
 
-def store(e: Emitter, op: kernel.Store) -> None:
-    """Write a tile; one of several that fill what lies between them waits for the last of them."""
-    run = e.woven.get(op)
-    if run is not None:
-        _store_woven(e, run)
-        return
-    w, tile = e.w, e.tile(op.value)
-    element = memory_element(tile.dtype)
-    pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
-    steps, count = steps or [1], _count(e, op)
-    axis = crossing_axis(tile.shape, steps)
-    if axis is not None:
-        _store_crossed(e, pointer, tile, steps, axis, count)
-        return
-    for leading, offset in enumerate(_offsets(tile.shape, steps)):
-        chunks = [*enumerate(tile.chunks)]
-        # what lies beyond a count is written where what is below it follows
-        for chunk, (start, width) in reversed(chunks) if count else chunks:
-            value, vec = _in_memory(e, tile, leading, chunk), Vec(width, element)
-            if count:
-                piece = start, width
-                _store_some(e, pointer, tile.dtype, offset, piece, steps[-1], count, value)
-                continue
-            where = offset + start * steps[-1]
-            if steps[-1] == 1 or width == 1:
-                _store_whole(e, pointer, tile.dtype, where, vec, value)
-                continue
-            for k in range(width):
-                scalar = w.inst(f"extractelement {vec} {value}, i32 {k}")
-                _store_whole(e, pointer, tile.dtype, where + k * steps[-1], Vec(1, element), scalar)
-
-
-def _store_crossed(
-    e: Emitter, pointer: str, tile: Tile, steps: list[Dim], axis: int, count: str
-) -> None:
-    """Write vectors along `axis`, to which those along the last axis are turned in registers."""
-    element, size = memory_element(tile.dtype), tile.dtype.bytes
-    others = list(steps)
-    others[axis] = 0
-    inner = prod(tile.shape[axis + 1 : -1])
-    for leading, offset in enumerate(_offsets(tile.shape, others)):
-        if leading // inner % tile.shape[axis]:
-            continue  # its block is written from the first index along the axis
-        for chunk, (start, width) in reversed([*enumerate(tile.chunks)]):
-            for first, depth in split_axis(tile.shape[axis], e.lanes):
-                rows = [
-                    _in_memory(e, tile, leading + (first + k) * inner, chunk) for k in range(depth)
-                ]
-                vec, columns = turned(e.w, rows, Vec(width, element))
-                # what lies beyond a count is written where what is below it follows
-                for k in reversed(range(width)):
-                    if count:
-                        place = _kept_back(e, count, start + k)
-                        at = _element(e, pointer, element, offset + first, place, steps[-1])
-                    else:
-                        at = _at(e, pointer, element, offset + first + (start + k) * steps[-1])
-                    _store_first(e, vec, columns[k], depth, at, size)
-
-
-def _store_first(e: Emitter, vec: Vec, value: str, count: int, at: str, size: int) -> None:
-    """Write so many elements of a vector, the first ones."""
-    if count < vec.lanes and e.target.masks(vec.bits):
-        bits = ", ".join(f"i1 {int(k < count)}" for k in range(vec.lanes))
-        _masked_store(e, vec, value, at, size, f"<{bits}>")
-        return
-    value = _first(e, vec, value, count)
-    e.w.line(f"store {Vec(count, vec.element)} {value}, ptr {at}, align {size}")
-
-
-def _first(e: Emitter, vec: Vec, value: str, count: int) -> str:
+def first_of(e: Emitter, vec: Vec, value: str, count: int) -> str:
     """So many elements of a vector, the first ones."""
     return value if count == vec.lanes else shuffle(e.w, vec, value, "poison", range(count))
-
-
-def _masked_store(e: Emitter, vec: Vec, value: str, at: str, size: int, mask: str) -> None:
-    """Write the elements of a vector that a mask has."""
-    name = f"llvm.masked.store.{vec.suffix}.p0"
-    e.w.declares.setdefault(name, f"declare void @{name}({vec}, ptr, i32, {vec.mask})")
-    e.w.line(f"call void @{name}({vec} {value}, ptr {at}, i32 {size}, {vec.mask} {mask})")
-
-
-def _in_memory(e: Emitter, tile: Tile, leading: int, chunk: int) -> str:
-    """A vector of a tile as memory has it, where a boolean is a byte."""
-    _, width = tile.chunks[chunk]
-    value = tile.get(e.w, leading, chunk, width)
-    if tile.dtype.kind != "b":
-        return value
-    vec = Vec(width, memory_element(tile.dtype))
-    return e.w.inst(f"zext {vec.mask} {value} to {vec}")
-
-
-def _store_whole(e: Emitter, pointer: str, dtype: DType, offset: Dim, vec: Vec, value: str) -> None:
-    target = _at(e, pointer, memory_element(dtype), offset)
-    e.w.line(f"store {vec} {value}, ptr {target}, align {dtype.bytes}")
-
-
-def _store_woven(e: Emitter, run: Sequence[kernel.Store]) -> None:
-    """Write tiles of which each has every so manieth element of a row, the first one's first."""
-    if not run:
-        return
-    op, tiles, number = run[0], [e.tile(s.value) for s in run], len(run)
-    dtype, element = tiles[0].dtype, memory_element(tiles[0].dtype)
-    pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
-    count = _count(e, op)
-    whole = e.w.inst(f"mul nsw i64 {count}, {number}") if count else ""
-    for leading, offset in enumerate(_offsets(tiles[0].shape, steps)):
-        chunks = [*enumerate(tiles[0].chunks)]
-        # what lies beyond a count is written where what is below it follows
-        for chunk, (start, width) in reversed(chunks) if count else chunks:
-            vec = Vec(width, element)
-            values = [_in_memory(e, tile, leading, chunk) for tile in tiles]
-            pieces = [*enumerate(woven(e.w, vec, values))]
-            for k, value in reversed(pieces) if count else pieces:
-                at = start * number + k * width
-                if count:
-                    _store_some(e, pointer, dtype, offset, (at, width), 1, whole, value)
-                else:
-                    _store_whole(e, pointer, dtype, offset + at, vec, value)
 
 
 def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
@@ -419,7 +282,7 @@ def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
     last = steps[-1]
     stride = max(1, last) if isinstance(last, int) else 64
     line = max(1, 64 // (op.buffer.type.dtype.bytes * stride))
-    for offset in _offsets(shape, steps):
+    for offset in offsets_of(shape, steps):
         for start in range(0, shape[-1], line):
             ahead = emit_index(e, offset + start * last, ())
             at = e.w.inst(f"getelementptr {element}, ptr {pointer}, i64 {ahead}")
@@ -460,7 +323,7 @@ def coordinate(e: Emitter, op: kernel.Coordinate) -> None:
     element = "i32" if op.result in e.short else "i64"
     start = _number(e, element, emit_index(e, base, op.indices))
     parts: list[str | None] = []
-    for offset in _offsets(shape, steps):
+    for offset in offsets_of(shape, steps):
         for first, width in split_axis(shape[-1], e.lanes):
             vec = Vec(width, element)
             numbers = [offset + (first + k) * steps[-1] for k in range(width)]

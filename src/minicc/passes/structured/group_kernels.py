@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from typing import NamedTuple
 
 from minicc.ir.bind import formal
-from minicc.ir.core import Function, Op, Region, region_key, walk, walk_control
+from minicc.ir.core import Function, Op, Region, Value, region_key, walk, walk_control
 from minicc.ir.structured import Generic, Group
 from minicc.ir.types import BufferType
 from minicc.passes.structured.buffers import BufferPlan
@@ -55,8 +55,21 @@ class GroupKernels:
                 BufferType(v.type.dtype, v.type.shape, self._plan.places[v].strides)
                 for v in (*group.operands, *group.results)
             ]
-            self._of_op[group] = self.lowered(group, types, len(group.operands), updates)
+            taken = self._with_near_stores(group, read) if updates else group
+            self._of_op[group] = self.lowered(taken, types, len(group.operands), updates)
         return self._of_op[group]
+
+    def _with_near_stores(self, group: Group, read: Set[Value]) -> Group:
+        """The group, of which no result goes past the caches that replaces what was just read.
+
+        The caches have those lines already, and past them a store takes up to half as long again.
+        """
+        plan = group.schedule
+        if plan is None or not plan.nontemporal:
+            return group
+        roots = [self._plan.places[v].root for v in group.results]
+        far = tuple([k for k in plan.nontemporal if roots[k] not in read])
+        return group.with_regions(group.regions, schedule=plan._replace(nontemporal=far))
 
     def lowered(self, group: Group, types: list[BufferType], inputs: int, updates: bool) -> Made:
         """The kernel of a group, without a name, and what the sizes that it takes are called there.

@@ -35,7 +35,7 @@ class Register(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """A value in a buffer.
+    """A value in a buffer, perhaps one that is written past the caches.
 
     `axes` are the axes of the tensor that the buffer has (the others are the instance's). Along the
     dimensions of `local` it has the points of one step alone, or of one round.
@@ -44,6 +44,7 @@ class Memory(NamedTuple):
     buffer: Value
     axes: tuple[int, ...]
     local: Collection[str] = frozenset()
+    nontemporal: bool = False
 
 
 def segments(extent: Dim, step: int, side_by_side: bool) -> list[Segment]:

@@ -17,6 +17,7 @@ from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.passes.structured.contraction import contraction_of
+from minicc.passes.structured.past_caches import read_by_others
 from minicc.passes.structured.skips import can_skip
 from minicc.target import Target
 
@@ -32,7 +33,10 @@ def require_legal(group: Group, schedule: Schedule, target: Target, tiled: bool 
     Of a group that is tiled only what is left of it is looked at.
     """
     check = _Check(group, schedule, target)
-    wrong = [*check.packs(), *check.promotes()] if tiled else legal(group, schedule, target)
+    left = (check.packs, check.promotes, check.nontemporal)
+    wrong = (
+        [text for found in left for text in found()] if tiled else legal(group, schedule, target)
+    )
     if wrong:
         text = f"a schedule does not fit its group: {'; '.join(wrong)}"
         raise UserError("MC0185", text, where=group.loc)
@@ -63,6 +67,7 @@ class _Check:
             return
         found = [*self.sizes(), *self.steps(), *self.widths(), *self.covers(), *self.sums()]
         found += [*self.skips(), *self.around(), *self.packs(), *self.promotes()]
+        found += self.nontemporal()
         yield from found or [*self.amounts()]
 
     def sizes(self) -> Iterator[str]:
@@ -274,6 +279,17 @@ class _Check:
             yield f"operand {k} of op {position} is read where data say, and can't be packed"
         elif not names:
             yield f"operand {k} of op {position} is a single element, and needs no packing"
+
+    def nontemporal(self) -> Iterator[str]:
+        """What is wrong with results that are written past the caches."""
+        places, count = self.schedule.nontemporal, len(self.group.body.yields)
+        if len({*places}) < len(places):
+            yield f"a result is written past the caches twice: {_list(places)}"
+        for k in places:
+            if k >= count:
+                yield f"there is no result {k}"
+            elif k not in read_by_others(self.group):
+                yield f"result {k} is read again in the group, and can't go past the caches"
 
     def amounts(self) -> Iterator[str]:
         """Whether there is too much code."""

@@ -71,6 +71,9 @@ def lower_group(
     lowering = _Lowering(group, axes)
     for v, buffer in zip((*group.body.args, *group.body.yields), (*ins, *outs), strict=True):
         lowering.memory[v] = Memory(buffer, tuple(range(buffer.type.rank)))
+    for k in group.schedule.nontemporal if group.schedule else ():
+        v = group.body.yields[k]
+        lowering.memory[v] = lowering.memory[v]._replace(nontemporal=True)
     lowering.scratch()
     lowering.covered(0)
     grid = tuple(extents[n] for n in axes)

@@ -19,6 +19,7 @@ from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import lanes_of
 from minicc.passes.structured.legal import legal
+from minicc.passes.structured.past_caches import read_by_others
 from minicc.passes.structured.products import product_of
 from minicc.passes.structured.schedule import tail_step
 from minicc.passes.structured.tile_cost import cost_of, register_tiles
@@ -106,6 +107,7 @@ def _all(
         around = own.packs[:k], own.packs[k + 1 :]
         for ahead in {0, packing.ahead // 2, 2 * packing.ahead, 4096, 16384} - {packing.ahead}:
             yield own._replace(packs=(*around[0], packing._replace(ahead=ahead), *around[1]))
+    yield own._replace(nontemporal=() if own.nontemporal else tuple(read_by_others(group)))
     for unroll in _UNROLLED:
         yield own._replace(unroll=unroll)
 

@@ -188,7 +188,8 @@ class TileAccess:
         at, indices = self.expressions(m, memory.axes, memory.local)
         names = names_of(m)
         within = self.within(names, indices)
-        self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), at=at, within=within)
+        attrs = {"at": at, "within": within, "nontemporal": memory.nontemporal}
+        self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), **attrs)
 
     def where_there(self, after: Value, before: Value) -> Value:
         """What is combined with a tile, only with its points that are there."""

@@ -3,7 +3,8 @@
     structured.group %x, %w {shared = ["n", "co"], label = "Conv_0"}
     -->   structured.group %x, %w {..., schedule = schedule<grid = ["n", "co"], tiles = <co=32>>}
 
-How groups are tiled is chosen in `schedule`; which operands are packed is chosen here, by whether
+How groups are tiled is chosen in `schedule`, and what is written past the caches in `past_caches`;
+which operands are packed is chosen here, by whether
 they are constant: what contractions read in vectors is copied into the order in which their tiles
 read it, where that pays. Weights too large for the nearer caches are fetched `ahead`: while a block
 of rows is multiplied by one panel, the next panel comes in.
@@ -29,6 +30,7 @@ from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.draft import STREAMED
 from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.legal import require_legal
+from minicc.passes.structured.past_caches import results_past_caches
 from minicc.passes.structured.products import PACK_READS
 from minicc.passes.structured.schedule import choose_schedule, constants_of
 from minicc.target import Target
@@ -140,7 +142,8 @@ class _Writer:
         """The schedule that is chosen for a group."""
         plan = choose_schedule(group, self.target, self.constants)
         packs = tuple(_packs(group, plan, known, fixed, self.target))
-        return plan._replace(packs=packs) if packs else plan
+        past = results_past_caches(group, self.target)
+        return plan._replace(packs=packs, nontemporal=past) if packs or past else plan
 
 
 def _packs(

@@ -44,6 +44,12 @@ define i32 @mode(i32 %kept, i32 %more) nounwind {{
 """
 """A function for who calls kernels one by one: keeps bits of the mode, sets more, gives all."""
 
+# ---- stores past the caches ---------------------------------------------------------------------
+
+DECLARE_FENCE = "declare void @llvm.x86.sse.sfence()"
+FENCE = "call void @llvm.x86.sse.sfence()"
+"""Everything that was stored before it is in memory before anything that is stored after it."""
+
 # ---- threads ------------------------------------------------------------------------------------
 
 THREADS = f"""
