@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import minicc
 from minicc.ir.arrays import ALIGNMENT, Array, Kept, empty
@@ -77,3 +81,55 @@ def test_results_are_apart_while_they_are_held() -> None:
         assert (part == 1 - k).all()
     shapes = [(3, 1 << 18), (1 << 10, 1 << 10)]
     assert all(empty(s, np.dtype(float)).flags.c_contiguous for s in shapes)
+
+
+class _Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def _writes(x: Any, y: Any) -> Any:
+    x[1:] += y[:-1]
+    return x.sum(), {"k": [x + y, y * 2]}
+
+
+def _loops(x: Any, y: Any) -> Any:
+    k = 0
+    while x.sum() < 1e6 and k < 50:
+        x = x * 2 + y
+        k += 1
+    return x, k
+
+
+RESULTS: list[Callable[..., Any]] = [
+    lambda x, y: x + y,
+    lambda x, y: (x + y, x - y),
+    lambda x, y: {"a": x + y, "b": [x, y * 2]},
+    lambda x, y: _Pair(x + y, (x * y,)),
+    lambda x, y: (np.unique(x), x + y),
+    _writes,
+    _loops,
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("f", RESULTS)
+def test_results_are_free_when_nobody_holds_them(f: Callable[..., Any], threads: int) -> None:
+    """Not only when Python looks for cycles: that may be after hundreds of calls."""
+    x, y = np.ones((2, 300, 300), np.float32)
+    g = minicc.jit(f, threads=threads)
+    for _ in range(20):
+        g(x.copy(), y)
+    gc.collect()
+    gc.disable()
+    try:
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.garbage.clear()
+        for _ in range(3):
+            g(x.copy(), y)
+        gc.collect()
+        assert not [type(made) for made in gc.garbage]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()

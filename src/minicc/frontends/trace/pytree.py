@@ -245,13 +245,28 @@ def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> 
     """The structure with its slots filled; a slot or container that stands twice is one object."""
     if type(structure) is Slot:
         return structure.of(leaves, args)  # as most are
-    made: dict[int, Any] = {}
+    return _Filling(leaves, args).filled(structure)
 
-    def filled(x: Any) -> Any:
+
+class _Filling:
+    """What slots are filled with, and what was made of each object of a structure.
+
+    A function within `rebuild` that calls itself would hold itself, and all leaves with it, until
+    Python looks for cycles.
+    """
+
+    __slots__ = ("args", "leaves", "made")
+
+    def __init__(self, leaves: Sequence[Any], args: Sequence[Any]) -> None:
+        self.leaves, self.args = leaves, args
+        self.made: dict[int, Any] = {}
+
+    def filled(self, x: Any) -> Any:
+        """An object of the structure with its slots filled."""
         # without the paths of `mapped`, for results may be long lists of numbers
-        if id(x) in made:
-            return made[id(x)]
-        new: Any
+        if id(x) in self.made:
+            return self.made[id(x)]
+        filled, new = self.filled, None
         if type(x) is Instance:
             new = x.made({k: e if type(e) in STILL else filled(e) for k, e in x[1].items()})
         elif isinstance(x, tuple):
@@ -262,13 +277,11 @@ def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> 
         elif type(x) is dict:
             new = {k: e if type(e) in STILL else filled(e) for k, e in x.items()}
         elif hasattr(x, "of"):
-            new = x.of(leaves, args)
+            new = x.of(self.leaves, self.args)
         else:
             return x
-        made[id(x)] = new
+        self.made[id(x)] = new
         return new
-
-    return filled(structure)
 
 
 def copied(value: Any) -> Any:
