@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from minicc.locks import lock
+from minicc.target import usable_memory
 
 Array = np.ndarray[Any, Any]
 NOWHERE: Mapping[int, Array] = MappingProxyType({})  # arrays for outputs, of which none is given
@@ -24,6 +25,7 @@ ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 _LARGE = 1 << 14
 _VAST = 1 << 20  # bytes that the system gives and takes back page by page
 _ALIKE = 8  # results of one size whose memory is kept
+KEPT = 1 << 28  # bytes of vast ones whose memory is kept at most
 
 
 def dense(a: Array) -> Array:
@@ -108,7 +110,7 @@ def _rounded(size: int) -> int:
 
 
 _results = Kept(1 << 22)
-_vast_results = Kept(1 << 26)
+_vast_results = Kept(min(KEPT, usable_memory() // 16))
 
 
 def aligned(size: int) -> Array:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence, Set
 from typing import NamedTuple
 
+from minicc.ir import affine
+from minicc.ir.arrays import KEPT
 from minicc.ir.bind import formal
 from minicc.ir.core import Function, Op, Region, Value, region_key, walk, walk_control
 from minicc.ir.structured import Generic, Group
-from minicc.ir.types import BufferType
+from minicc.ir.types import BufferType, buffer_bytes
 from minicc.passes.structured.buffers import BufferPlan
 from minicc.passes.structured.lower_to_kernel import lower_group
 
@@ -25,6 +27,7 @@ class GroupKernels:
     def __init__(self, plan: BufferPlan, free: bool) -> None:
         self.named: dict[Hashable, Function] = {}
         self._plan, self._free = plan, free
+        self._new = _new_in_each_run(plan)
         self._of_group: dict[Hashable, Made] = {}
         self._of_formal: dict[Hashable, Function] = {}
         self._of_op: dict[Group, Made] = {}
@@ -55,20 +58,22 @@ class GroupKernels:
                 BufferType(v.type.dtype, v.type.shape, self._plan.places[v].strides)
                 for v in (*group.operands, *group.results)
             ]
-            taken = self._with_near_stores(group, read) if updates else group
+            taken = self._with_near_stores(group, read if updates else set())
             self._of_op[group] = self.lowered(taken, types, len(group.operands), updates)
         return self._of_op[group]
 
     def _with_near_stores(self, group: Group, read: Set[Value]) -> Group:
-        """The group, of which no result goes past the caches that replaces what was just read.
+        """The group, of which no result goes past caches that have its lines.
 
-        The caches have those lines already, and past them a store takes up to half as long again.
+        It replaces what was just `read`, or its memory is new in each run, and the system clears
+        that. Past the caches a store takes up to half as long again then.
         """
         plan = group.schedule
         if plan is None or not plan.nontemporal:
             return group
         roots = [self._plan.places[v].root for v in group.results]
-        far = tuple([k for k in plan.nontemporal if roots[k] not in read])
+        near = read | self._new
+        far = tuple([k for k in plan.nontemporal if roots[k] not in near])
         return group.with_regions(group.regions, schedule=plan._replace(nontemporal=far))
 
     def lowered(self, group: Group, types: list[BufferType], inputs: int, updates: bool) -> Made:
@@ -106,6 +111,13 @@ class GroupKernels:
             self.named[key] = Function(name, lowered.body, lowered.attrs)
         self._of_body[lowered.body] = self.named[key]
         return self.named[key]
+
+
+def _new_in_each_run(plan: BufferPlan) -> set[Value]:
+    """The outputs, if they are more than is kept: those of the last run, and what others become."""
+    roots = plan.outputs.values()
+    size = sum(affine.typical(buffer_bytes(root.type)) for root in roots)
+    return {*roots} if 2 * size > KEPT else set()
 
 
 class _Form(NamedTuple):
