@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.ir.arrays import ALIGNMENT, Array, Kept, empty
+from minicc.ir.arrays import PAGE, Array, Kept, empty
 
 _SIZE = 1 << 21
 
@@ -25,7 +25,7 @@ def test_what_nobody_holds_is_taken_again() -> None:
     kept = Kept(8 * _SIZE)
     first = _taken(kept, _SIZE)
     place = first.ctypes.data
-    assert not place % ALIGNMENT
+    assert not place % PAGE
     assert _taken(kept, _SIZE).ctypes.data != place
     view = first[5:].view(np.int8)[None]
     del first
@@ -44,7 +44,7 @@ def test_other_sizes_and_no_more_than_may_be_kept() -> None:
     large = _taken(kept, 4 * _SIZE)
     assert large.size == 4 * _SIZE
     assert large.base is not None
-    assert large.base.size < 4 * _SIZE + 2 * ALIGNMENT
+    assert large.base.size < 4 * _SIZE + 2 * PAGE
     del first
     assert _taken(kept, _SIZE // 2).ctypes.data != small
     assert _taken(kept, _SIZE // 4 - 100).ctypes.data == small

@@ -22,6 +22,9 @@ Array = np.ndarray[Any, Any]
 NOWHERE: Mapping[int, Array] = MappingProxyType({})  # arrays for outputs, of which none is given
 DENSE = 0x101  # of `flags.num` of an array that is C-contiguous and aligned
 ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
+# Where large results begin: where a page does, and large arrays of NumPy's 16 bytes later. A read
+# waits for writes to another page that are alike in 12 bits, if these are a little before it.
+PAGE = 1 << 12
 _LARGE = 1 << 14
 _VAST = 1 << 20  # bytes that the system gives and takes back page by page
 _ALIKE = 8  # results of one size whose memory is kept
@@ -83,8 +86,8 @@ class Kept:
                 # two threads that look at one, each sees that the other has a name for it.
                 if getrefcount(raw) == 3:
                     return raw, start
-        raw = np.empty(size + ALIGNMENT, np.uint8)
-        start = _start(raw)
+        raw = np.empty(size + PAGE, np.uint8)
+        start = _start(raw, PAGE)
         if size <= self._most:
             with self._lock:
                 self._keep(size, raw, start)
@@ -120,8 +123,8 @@ def aligned(size: int) -> Array:
     return raw[start : start + size]
 
 
-def _start(raw: Array) -> int:
-    return -int(raw.ctypes.data) % ALIGNMENT
+def _start(raw: Array, alignment: int = ALIGNMENT) -> int:
+    return -int(raw.ctypes.data) % alignment
 
 
 def memory_for(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:

@@ -27,7 +27,7 @@ from minicc.backends.llvm.emitter import (
 )
 from minicc.backends.llvm.long_functions import emit_long, often
 from minicc.backends.llvm.narrow import is_narrow
-from minicc.backends.llvm.nontemporal import fence
+from minicc.backends.llvm.nontemporal import fence, passes_by
 from minicc.backends.llvm.sizes import parameter
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
 from minicc.backends.llvm.writer import Vec, constant
@@ -251,6 +251,7 @@ def emit_kernel(function: Function, target: Target) -> str:
     ops = walk(function.body)
     short = short_coordinates(ops)
     e = Emitter(target, EMIT, lanes_of(ops, short, target), short, often(ops))
+    e.halves = passes_by(ops)
     w = e.w
     grid: tuple[Dim, ...] = function.attrs["grid"]
     coordinates, buffers = function.args[: len(grid)], function.args[len(grid) :]

@@ -65,6 +65,7 @@ class Emitter:
         self.lazy: set[Op] = set()
         self.woven: dict[Op, list[kernel.Store]] = {}
         self.checks = 0  # how many were emitted
+        self.halves = False  # whether vectors of a line are read in halves
         self.fenced = False  # whether stores go past the caches, which a fence ends
         self.scratch: Dim = 0  # bytes of scratch that is not on the stack
         self.sizes: dict[Dim, str] = {}

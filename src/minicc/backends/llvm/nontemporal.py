@@ -14,6 +14,8 @@ from typing import NamedTuple
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.isa.system import DECLARE_FENCE, FENCE
 from minicc.backends.llvm.writer import Vec
+from minicc.ir import kernel
+from minicc.ir.core import Op
 
 _LEAST, _MOST = 16, 64  # bytes of a vector that is written past the caches
 _HINT = "!1"
@@ -35,9 +37,9 @@ def store_all(e: Emitter, writes: Sequence[Write], size: int) -> None:
     Whether they are is seen while the kernel runs: arrays of a caller's may begin anywhere.
     """
     w = e.w
-    aligned = [_alignment(write) for write in writes]
-    most = max(aligned, default=0)
     usual = [f"store {x.vec} {x.value}, ptr {x.at}, align {size}" for x in writes]
+    aligned = [_alignment(x) for x in writes]
+    most = max(aligned, default=0)
     if not most:
         for line in usual:
             w.line(line)
@@ -48,9 +50,9 @@ def store_all(e: Emitter, writes: Sequence[Write], size: int) -> None:
     names = [w.fresh(name) for name in ("past", "usual", "stored")]
     w.line(f"br i1 {whole}, label %{names[0]}, label %{names[1]}")
     w.label(names[0])
-    for x, alignment, line in zip(writes, aligned, usual, strict=True):
-        hinted = f"store {x.vec} {x.value}, ptr {x.at}, align {alignment}, !nontemporal {_HINT}"
-        w.line(hinted if alignment else line)
+    for x, alignment in zip(writes, aligned, strict=True):
+        hint = f", !nontemporal {_HINT}" if alignment else ""
+        w.line(f"store {x.vec} {x.value}, ptr {x.at}, align {alignment or size}{hint}")
     w.line(f"br label %{names[2]}")
     w.label(names[1])
     for line in usual:
@@ -63,9 +65,14 @@ def store_all(e: Emitter, writes: Sequence[Write], size: int) -> None:
 def _alignment(write: Write) -> int:
     """To what a vector is aligned if the first one is aligned enough for all; 0 if it is not."""
     size = write.vec.lanes * write.vec.bits // 8
-    size = min(size, _MOST)
-    fits = size >= _LEAST and size.bit_count() == 1 and write.distance % size == 0
+    fits = _LEAST <= size <= _MOST and size.bit_count() == 1 and write.distance % size == 0
     return size if fits else 0
+
+
+def passes_by(ops: Sequence[Op]) -> bool:
+    """Whether a kernel of these ops does little else than pass memory by."""
+    past = any(isinstance(op, kernel.Store) and op.nontemporal for op in ops)
+    return past and not any(isinstance(op, kernel.Dot) for op in ops)
 
 
 def fence(e: Emitter) -> str:
