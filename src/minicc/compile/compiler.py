@@ -278,7 +278,7 @@ STAGES: tuple[Stage, ...] = (
         "give tensors memory; groups become kernels and launches",
         "kernel",
         bufferize,
-        lambda m, s: bufferize(m, s.kernels.show),
+        lambda m, s: bufferize(m, s.target, s.kernels.show),
         needed=True,
         after="fuse",
     ),

@@ -51,7 +51,11 @@ from minicc.passes.structured.buffers import (
 from minicc.passes.structured.group_kernels import GroupKernels, Show
 from minicc.passes.structured.late_reads import read_late
 from minicc.passes.structured.padding import around, border, readers_of
+from minicc.passes.structured.past_caches import results_past_caches
 from minicc.passes.structured.scatter import scatter_kernel
+from minicc.passes.structured.schedule import choose_schedule
+from minicc.passes.structured.tile import tile_group
+from minicc.target import Target
 
 _A_POINT = 4  # what a multiply-add reads, computes and writes
 
@@ -70,21 +74,22 @@ def work_of(group: Group) -> Dim:
     return total
 
 
-def bufferize(module: Module, show: Show | None = None) -> Module:
+def bufferize(module: Module, target: Target, show: Show | None = None) -> Module:
     """Turn a module of tiled groups into kernels and a `main` that launches them on buffers.
 
     `show` is given kernels before the rest is made, those that may differ in numbers alone
     together. They get their names later.
     """
     main = read_late(module.main)
-    emitter = _Emitter(main, plan_buffers(main))
+    emitter = _Emitter(main, plan_buffers(main), target)
     if show is not None:
         emitter.kernels.show(main.body, show)
     return emitter.run()
 
 
 class _Emitter:
-    def __init__(self, function: Function, plan: BufferPlan) -> None:
+    def __init__(self, function: Function, plan: BufferPlan, target: Target) -> None:
+        self.target = target
         self.function = function
         self.plan = plan
         shapes = [a.type.shape for a in function.args]
@@ -147,7 +152,7 @@ class _Emitter:
         for k, v in enumerate(op.operands[: op.states]):
             if (op, k) in self.plan.copies:
                 start = self.at(self.plan.state(op, k, 0), v)
-                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [start])
+                self.copy(v, start, op.loc)
         outer, self.b = self.b, Builder(op.loc)
         name, end = self.plan.rounds[op]
         self.rounds[name] = Value(INDEX_TYPE, name)
@@ -155,7 +160,7 @@ class _Emitter:
         for k, v in enumerate(op.body.yields[: op.states]):
             there = self.plan.state(op, k, affine.add(affine.symbol(name), 1))
             if self.plan.places[v] != there:  # what a loop within leaves
-                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
+                self.copy(v, self.at(there, v), op.loc)
         body = Region((self.rounds[name],), self.b.ops, ())
         self.b = outer
         conditions: list[Value] = []
@@ -181,7 +186,7 @@ class _Emitter:
         for v, result in zip(region.yields, op.results, strict=True):
             there = self.plan.places[result]
             if self.plan.places[v] != there:
-                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
+                self.copy(v, self.at(there, v), op.loc)
         made, self.b = self.b.ops, outer
         return Region((), made, ())
 
@@ -191,7 +196,7 @@ class _Emitter:
             k = self.plan.in_place.changed.get(r)
             if k is not None and (op, k) in self.plan.copies:
                 v = op.operands[k]
-                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.buffer(r)])
+                self.copy(v, self.buffer(r), op.loc)
         number, body = self.buffer(op.number), self.within(op, op.body)
         self.b.add(program.Sized(number, count=op.count, index=op.index, body=body, loc=op.loc))
 
@@ -249,6 +254,16 @@ class _Emitter:
         )
         self.launch_kernel(kernel, names, group, ins, outs)
 
+    def copy(
+        self, v: Value, there: Value, loc: tuple[str, ...], source: Value | None = None
+    ) -> None:
+        """Copy a tensor to a buffer, from where it lies or a `source` of its type."""
+        group = copy_group(v, loc)
+        plan = choose_schedule(group, self.target)
+        if not self.kernels.new:  # what is copied may go there
+            plan = plan._replace(nontemporal=results_past_caches(group, self.target))
+        self.launch_on(tile_group(group, plan), [source or self.buffer(v)], [there])
+
     def launch_kernel(
         self,
         kernel: Function,
@@ -284,9 +299,7 @@ class _Emitter:
                 continue
             shift = shift_of(start, whole.strides)
             inside = BufferType(v.type.dtype, v.type.shape, whole.strides)
-            self.launch_on(
-                copy_group(v, op.loc), [self.buffer(v)], [self.buffer(op.result, inside, shift)]
-            )
+            self.copy(v, self.buffer(op.result, inside, shift), op.loc)
 
     def insertion(self, op: InsertSlice) -> None:
         """Copy the tensor and its new part, as far as they were not written in place."""
@@ -295,10 +308,9 @@ class _Emitter:
         if old and not new:
             self.rest(op)
         elif old:
-            self.launch_on(copy_group(op.x, op.loc), [self.buffer(op.x)], [self.buffer(op.result)])
+            self.copy(op.x, self.buffer(op.result), op.loc)
         if new:
-            there = self.at(part_of(op, whole), op.new)
-            self.launch_on(copy_group(op.new, op.loc), [self.buffer(op.new)], [there])
+            self.copy(op.new, self.at(part_of(op, whole), op.new), op.loc)
 
     def rest(self, op: InsertSlice) -> None:
         """Copy what is around the new part of a tensor, which is computed where it belongs."""
@@ -312,12 +324,12 @@ class _Emitter:
                 strides = self.plan.places[v].strides
                 type = BufferType(op.x.type.dtype, extents, strides)
                 views.append(self.buffer(v, type, shift_of(start, strides)))
-            self.launch_on(copy_group(box, op.loc), views[:1], views[1:])
+            self.copy(box, views[1], op.loc, source=views[0])
 
     def scattering(self, op: Scatter) -> None:
         """Copy the tensor, if it may not be changed, and put the updates to it."""
         if (op, 0) in self.plan.copies:
-            self.launch_on(copy_group(op.x, op.loc), [self.buffer(op.x)], [self.buffer(op.result)])
+            self.copy(op.x, self.buffer(op.result), op.loc)
         buffers = [self.buffer(v) for v in (op.indices, op.updates, op.result)]
 
         def made(taken: Scatter, types: Sequence[BufferType]) -> Function:
@@ -348,7 +360,7 @@ class _Emitter:
             if self.plan.places[v].root is root:
                 continue
             self.b.loc = (self.function.result_names[k],)
-            self.launch_on(copy_group(v, self.b.loc), [self.buffer(v)], [self.roots[root]])
+            self.copy(v, self.roots[root], self.b.loc)
 
 
 def _on_buffers(op: Kernel, types: Sequence[BufferType], free: bool) -> Function:
@@ -392,12 +404,12 @@ def copy_group(v: Value, loc: tuple[str, ...]) -> Group:
         maps=(identity, identity),
         shapes=(extents,),
         combine=(None,),
-        tile=_tile_last(extents),
         body=Region((element,), (), (element,)),
         loc=loc,
     )
-    shared = tuple(f"d{k}" for k in range(len(extents) - 1))
-    return Group((v,), shared=shared, label="copy", body=Region((arg,), (op,), op.results), loc=loc)
+    shared = tuple(f"d{k}" for k in range(len(extents)))
+    body = Region((arg,), (op,), op.results)
+    return Group((v,), shared=shared, label="copy", body=body, loc=loc)
 
 
 def fill_group(value: Literal, strips: Sequence[Shape], loc: tuple[str, ...]) -> Group:

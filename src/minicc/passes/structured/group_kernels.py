@@ -21,13 +21,13 @@ Made = tuple[Function, dict[str, str]]  # with what its sizes are called where i
 class GroupKernels:
     """Kernels for groups whose tensors lie as a plan says, in `named` as they get their names.
 
-    `free` says that extents may be symbols.
+    `free` says that extents may be symbols. The memory of roots in `new` is another in each run.
     """
 
     def __init__(self, plan: BufferPlan, free: bool) -> None:
         self.named: dict[Hashable, Function] = {}
         self._plan, self._free = plan, free
-        self._new = _new_in_each_run(plan)
+        self.new = _new_in_each_run(plan)
         self._of_group: dict[Hashable, Made] = {}
         self._of_formal: dict[Hashable, Function] = {}
         self._of_op: dict[Group, Made] = {}
@@ -72,7 +72,7 @@ class GroupKernels:
         if plan is None or not plan.nontemporal:
             return group
         roots = [self._plan.places[v].root for v in group.results]
-        near = read | self._new
+        near = read | self.new
         far = tuple([k for k in plan.nontemporal if roots[k] not in near])
         return group.with_regions(group.regions, schedule=plan._replace(nontemporal=far))
 
