@@ -19,7 +19,8 @@ def results_past_caches(group: Group, target: Target) -> tuple[int, ...]:
     They are larger than a second cache.
     """
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
-    if not all(op.space.static for op in ops):
+    sizes = [n for v in group.body.yields for n in v.type.shape]
+    if not all(isinstance(n, int) for n in sizes) or not all(op.space.static for op in ops):
         return ()
     moved = {v: _bytes(v) for v in group.body.yields}
     written = dict(moved)
@@ -27,7 +28,9 @@ def results_past_caches(group: Group, target: Target) -> tuple[int, ...]:
         points = prod(op.space.extents.values())
         for v in op.operands:
             if v in group.body.args:  # a part of it may be all that is read, as where data say
-                read = min(_bytes(v), points * v.type.dtype.bytes)
+                read = points * v.type.dtype.bytes
+                if all(isinstance(n, int) for n in v.type.shape):
+                    read = min(read, _bytes(v))
                 moved[v] = max(moved.get(v, 0), read)
     if sum(moved.values()) <= target.l3:
         return ()
