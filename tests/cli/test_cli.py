@@ -233,7 +233,7 @@ def test_a_resumed_run_dumps_the_same_files(tmp_path: Path) -> None:
     assert invoke("compile", file, "--dump", str(rest)).exit_code == 0
     for f in rest.glob("*.mcc"):
         assert f.read_bytes() == before[f.name]
-    assert [f.name[:2] for f in sorted(rest.glob("*.mcc"))] == ["20", "21", "22", "23", "24", "25"]
+    assert [int(f.name[:2]) for f in sorted(rest.glob("*.mcc"))] == [*range(20, 27)]
     assert invoke("compile", file, "--dump", str(dump)).exit_code == 0
     assert {f.name: f.read_bytes() for f in dump.iterdir()} == before
 
@@ -246,7 +246,7 @@ def test_objects_of_a_resumed_run_are_those_of_a_whole_one(tmp_path: Path) -> No
 
     assert invoke("compile", MODEL, "--dump", str(tmp_path / "dump")).exit_code == 0
     whole = objects("whole", MODEL)
-    for file in ("01-specialise", "16-fuse", "25-parallelize"):
+    for file in ("01-specialise", "16-fuse", "26-parallelize"):
         assert objects(file, str(tmp_path / "dump" / f"{file}.mcc")) == whole
 
 

@@ -165,7 +165,7 @@ def test_files_have_the_numbers_of_parts(hosted: str, tmp_path: Path) -> None:
     found = sorted(p.name for p in out.iterdir())
     modules = ["m.1.mcc", "m.1.mcc.npz", "m.1.s", "m.2.mcc", "m.3.mcc", "m.3.s"]
     assert found == [*modules, "objects"]
-    assert load_dump(out / "m.1.mcc")[0] == "pack"
+    assert load_dump(out / "m.1.mcc")[0] == "peel"
     assert load_dump(out / "m.2.mcc")[1].level == "graph"
     assert (out / "m.3.s").read_text().startswith(HEADS[2].replace("//", "#"))
     assert sorted(p.name for p in (out / "objects").iterdir()) == ["part-1", "part-3"]

@@ -40,6 +40,7 @@ from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
 from minicc.passes.structured.pack import pack
+from minicc.passes.structured.peel import peel
 from minicc.passes.structured.split_sums import split_sums
 from minicc.passes.structured.tile import tile
 from minicc.passes.structured.write_schedules import Given, require_all_legal, write_schedules
@@ -272,6 +273,13 @@ STAGES: tuple[Stage, ...] = (
         "structured",
         pack,
         after="schedule",
+    ),
+    _stage(
+        "peel",
+        "run rounds of loops apart that read and write arrays of callers",
+        "structured",
+        peel,
+        after="fuse",
     ),
     _stage(
         "bufferize",

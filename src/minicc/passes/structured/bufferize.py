@@ -20,7 +20,7 @@ from minicc.ir import affine, arith, kernel, program
 from minicc.ir.affine import Dim
 from minicc.ir.bind import formal, sizes_of
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk_control
 from minicc.ir.graph.shapes import Shape, product
 from minicc.ir.rewrite import inline
 from minicc.ir.scan import largest_rounds
@@ -102,6 +102,8 @@ class _Emitter:
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
         self.readers = readers_of(function)
+        self.makers = {r: op for op in walk_control(function.body) for r in op.results}
+        self.filled: set[Op] = set()  # pads whose borders are filled before their loop
 
     def run(self) -> Module:
         args: list[Value] = []
@@ -153,6 +155,7 @@ class _Emitter:
             if (op, k) in self.plan.copies:
                 start = self.at(self.plan.state(op, k, 0), v)
                 self.copy(v, start, op.loc)
+        self.fill_before(op)
         outer, self.b = self.b, Builder(op.loc)
         name, end = self.plan.rounds[op]
         self.rounds[name] = Value(INDEX_TYPE, name)
@@ -290,8 +293,8 @@ class _Emitter:
 
     def movement(self, op: Pad | Concat) -> None:
         """Fill the border of a pad, and copy the operands that were not written in place."""
-        if isinstance(op, Pad):
-            self.fill(op)
+        if isinstance(op, Pad) and op not in self.filled:
+            self.fill(op, self.plan.places[op.result])
         starts = operand_starts(op)
         whole = self.plan.places[op.result]
         for k, (v, start) in enumerate(starts):
@@ -338,15 +341,29 @@ class _Emitter:
         work = product(op.updates.type.shape)
         self.launch_op(op, buffers, made, outputs=2, sources=(op.loc,), work=work)
 
-    def fill(self, op: Pad) -> None:
+    def fill_before(self, op: Scan) -> None:
+        """Fill the borders of states that pads make, once for all rounds.
+
+        Rounds write the inside alone. The first states are of such pads, too, so that one half of
+        the memory has its border.
+        """
+        for k, (v, y) in enumerate(zip(op.operands, op.body.yields[: op.states], strict=False)):
+            before, within = self.makers.get(v), self.makers.get(y)
+            if not isinstance(before, Pad) or not isinstance(within, Pad):
+                continue
+            there = self.plan.places[v] == self.plan.state(op, k, 0)
+            if there and self.plan.has_halves(op, k) and before.attrs == within.attrs:
+                self.b.loc = within.loc
+                self.fill(within, self.plan.state(op, k, 1))
+                self.filled.add(within)
+
+    def fill(self, op: Pad, whole: Place) -> None:
         """One kernel that writes the pad's value into what is read of its border."""
-        whole = self.plan.places[op.result]
         strips: list[Value] = []
         for start, extents in border(op, self.readers.get(op.result)):
             shift = shift_of(start, whole.strides)
-            strips.append(
-                self.buffer(op.result, BufferType(op.x.type.dtype, extents, whole.strides), shift)
-            )
+            type = BufferType(op.x.type.dtype, extents, whole.strides)
+            strips.append(self.at(whole, op.result, type, shift))
         if strips:
             self.launch_on(fill_group(op.value, [s.type.shape for s in strips], op.loc), [], strips)
 
