@@ -52,6 +52,7 @@ _PANELS = 4  # of columns, from which on rows are read so often that their order
 _KEPT = 0.75  # of a second cache, which all columns may fill while rows pass by
 _COLUMNS, _TALL = 4, 8  # columns and rows that are summed at once where columns are few
 _LEAST_ROWS = 8  # that are better taken together than those of a batch
+_SHORT_SUM = 8  # terms: of 16, either order of what passes over what takes the same time
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -271,7 +272,7 @@ def _grid_of(
     Rows pass over a panel of columns, which stays in the first cache. Where the second one does not
     hold the rows but all columns, these pass over some rows instead, which are read once so: over
     those of a tile if the columns are near, else over a line of an image, or, of a free number, as
-    many as stay.
+    many as stay. Of short sums whole rows of the result are written, one line after the other.
     """
     contraction, rows = product.contraction, product.rows
     columns = [product.vector] if product.vector in group.shared else []
@@ -282,6 +283,8 @@ def _grid_of(
     extents, panels = op.space.typical, (*batch, *columns, *rows)
     if rhs is None or not rows or any(is_free(op.space[n].extent) for n in contraction.varies(rhs)):
         return panels
+    if _writes_most(product, target):
+        return (*batch, *rows, *columns)
     kept = prod(extents[n] for n in contraction.varies(rhs)) * contraction.vectors
     names = {*rows, *contraction.depth[-1:]}.intersection(contraction.varies(lhs))
     read = prod(extents[n] for n in names) * op.operands[lhs].type.dtype.bytes
@@ -297,6 +300,20 @@ def _grid_of(
     long = len(rows) > 1 and extents[rows[-1]] >= ROWS // 2
     by_line = long and read + written > target.l2 // 2
     return (*batch, *rows[:-1], *columns, rows[-1]) if by_line else panels
+
+
+def _writes_most(product: Product, target: Target) -> bool:
+    """Whether sums are so short that to write them, to far memory, takes most of the time.
+
+    And all that one row is multiplied by stays in the first cache.
+    """
+    op = product.contraction.op
+    if product.depth > _SHORT_SUM or not op.space.static:
+        return False
+    size: int = op.results[0].type.dtype.bytes
+    near = product.depth * op.space.extent_of(product.vector) * size <= target.near
+    written = prod(op.space.extent_of(i.name) for i in op.space.of_kind(PARALLEL)) * size
+    return near and written > target.l2 // 2
 
 
 def _rows_of_instance(product: Product, target: Target) -> int:
