@@ -296,8 +296,8 @@ def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
     )
     nearness = 3 if op.home == "L1" else 2
     last = steps[-1]
-    stride = max(1, last) if isinstance(last, int) else 64
-    line = max(1, 64 // (op.buffer.type.dtype.bytes * stride))
+    stride = max(1, last) if isinstance(last, int) else LINE
+    line = max(1, LINE // (op.buffer.type.dtype.bytes * stride))
     for offset in offsets_of(shape, steps):
         for start in range(0, shape[-1], line):
             ahead = emit_index(e, offset + start * last, ())

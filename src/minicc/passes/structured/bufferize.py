@@ -263,7 +263,7 @@ class _Emitter:
         """Copy a tensor to a buffer, from where it lies or a `source` of its type."""
         group = copy_group(v, loc)
         plan = choose_schedule(group, self.target)
-        if not self.kernels.new:  # what is copied may go there
+        if not self.kernels.new:  # an output is such memory, and what is copied may go to one
             plan = plan._replace(nontemporal=results_past_caches(group, self.target))
         self.launch_on(tile_group(group, plan), [source or self.buffer(v)], [there])
 

@@ -114,7 +114,10 @@ class GroupKernels:
 
 
 def _new_in_each_run(plan: BufferPlan) -> set[Value]:
-    """The outputs, if they are more than is kept: those of the last run, and what others become."""
+    """The outputs, if memory for them and for those of the run before is more than is kept.
+
+    A machine with little memory keeps less: no code depends on that.
+    """
     roots = plan.outputs.values()
     size = sum(affine.typical(buffer_bytes(root.type)) for root in roots)
     return {*roots} if 2 * size > KEPT else set()

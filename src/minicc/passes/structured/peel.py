@@ -64,12 +64,11 @@ def _peeled(function: Function) -> Function:
 
 def _is_plain(op: Scan) -> bool:
     """Whether rounds of a loop are alike, and few ops."""
-    alike = not (op.condition or op.backwards or op.turned)
-    if op.index and any(op.index in sizes_in(inner) for inner in op.body.ops):
+    ops = op.body.ops
+    if not isinstance(op.count, int) or op.count < _LEAST_ROUNDS or len(ops) > _MOST_OPS:
         return False
-    rounds = isinstance(op.count, int) and op.count >= _LEAST_ROUNDS
-    few = len(op.body.ops) <= _MOST_OPS and not any(inner.control for inner in op.body.ops)
-    return alike and rounds and few
+    alike = not (op.condition or op.backwards or op.turned)
+    return alike and not any(inner.control or op.index in sizes_in(inner) for inner in ops)
 
 
 def _is_large(v: Value) -> bool:
